@@ -1,0 +1,1 @@
+"""What tests share: waiting, named cases, and small real servers that stand in for foreign systems."""
