@@ -1,0 +1,67 @@
+# Every command of the project. `make help` lists them.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+export PYTHONPATH := $(CURDIR)
+
+##@ Start here
+.PHONY: help demo test
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: setup ## Real cluster, a Serval stand-in, a finished build that becomes a live translation
+	@scripts/demo
+
+test: setup ## Everything: lint, unit, integration (real apiserver), end to end (real cluster)
+	@scripts/test
+
+##@ Tests, one tier at a time
+.PHONY: lint test-unit test-integration test-e2e test-slow prove
+lint: setup ## ruff, mypy --strict, import contracts, pip check
+	@scripts/lint
+
+test-unit: setup ## Fast tests without services
+	@scripts/test unit
+
+test-integration: setup ## Tests on a real etcd + kube-apiserver, a real S3 server and real predictor processes
+	@scripts/test integration
+
+test-e2e: setup ## Tests on the real cluster
+	@scripts/test e2e
+
+test-slow: setup ## Every tier with unscaled waits
+	@SERVAL_LIVE_TIME_FACTOR=1 scripts/test unit integration e2e
+
+prove: setup ## Swap each guarded function for its naive version and expect its test to fail
+	@$(BIN)/python -m tests.support.prove
+
+##@ Figures and images
+.PHONY: bench images
+bench: setup ## Run all benchmarks, or one with NAME=conversion
+	@$(BIN)/python -m benchmarks $(NAME)
+
+images: setup ## Build all images and push them with REGISTRY=…
+	@scripts/images $(REGISTRY)
+
+##@ Set-up
+.PHONY: setup clean
+setup: $(STAMP) ## Python environment in .venv
+
+$(STAMP): pyproject.toml constraints.txt
+	@echo "==> Python environment in $(VENV) (a minute or two)"
+	@$(PYTHON) -c 'import sys; sys.exit("serval-live needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+clean: ## Remove what the build left in the checkout
+	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+##@ Cluster and data
+-include devcluster/devcluster.mk
+-include tinymodel/tinymodel.mk
