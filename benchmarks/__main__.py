@@ -1,0 +1,58 @@
+"""`python -m benchmarks [NAME …]`: run benchmarks, keep their results, say whether targets were met."""
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+
+from benchmarks.document import write_document
+from benchmarks.report import Report
+
+BENCHMARKS = {
+    "conversion": "time and memory of converting the 600M shape, beside CTranslate2's own converter",
+    "start": "seconds until ready beyond a bare script that opens the same folder",
+    "images": "size of each image's layers above its base",
+    "operator-idle": "API writes and memory of an operator with 50 idle engines",
+    "rollout": "build finished to first translation, and failed calls during rollouts, on the real cluster",
+}
+
+
+def run(name: str) -> Report:
+    """Run one benchmark by name."""
+    module = importlib.import_module(f"benchmarks.{name.replace('-', '_')}")
+    report = module.run()
+    if not isinstance(report, Report):
+        raise TypeError(f"benchmarks.{name} returned {type(report).__name__}, not a Report")
+    return report
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the named benchmarks, or all; exit code 1 where a target was missed."""
+    listing = "\n".join(f"  {name:<14} {what}" for name, what in BENCHMARKS.items())
+    parser = argparse.ArgumentParser(
+        description=f"{__doc__}\n\n{listing}", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", help="default: all")
+    names = parser.parse_args(arguments).names or list(BENCHMARKS)
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"no benchmark named {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+    met = True
+    for name in names:
+        print(f"==> {name}: {BENCHMARKS[name]}", flush=True)
+        report = run(name)
+        document = report.write()
+        print(
+            "\n".join(
+                [*(figure.line() for figure in report.figures), *(f"  note: {note}" for note in report.notes)]
+            )
+        )
+        write_document()
+        print(json.dumps(document), flush=True)
+        met = met and report.met
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""The one model that every 600M-shaped benchmark uses: the trained tiny checkpoint, widened, output preserved.
+
+Random weights would never emit an end of sentence, so every length would be the same. Kept in the cache outside the
+checkout, keyed by the tiny checkpoint's and the widening script's content.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.report import ROOT
+
+TINY = ROOT / "tests" / "data" / "tiny-nllb"
+
+
+def cache() -> Path:
+    """The project's cache folder, outside the checkout."""
+    base = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
+    return Path(os.environ.get("SERVAL_LIVE_CACHE", base / "serval-live")) / "benchmarks"
+
+
+def _key(*paths: Path) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def widened() -> Path:
+    """Folder of the widened checkpoint (float32, about 2.4 GB); made on first use, in about a minute."""
+    folder = (
+        cache() / f"wide-{_key(TINY / 'model.safetensors', ROOT / 'tinymodel' / 'tinymodel' / 'widen.py')}"
+    )
+    if not (folder / "config.json").exists():
+        print(f"  widening the tiny model to the 600M shape in {folder.name} …", flush=True)
+        subprocess.run(
+            [sys.executable, "-m", "tinymodel", "widen", str(TINY), str(folder)], cwd=ROOT, check=True
+        )
+    return folder
+
+
+def weight_bytes(folder: Path) -> int:
+    """Bytes of a checkpoint's weights."""
+    return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+
+
+def warm(folder: Path) -> None:
+    """Read every file once, so that no run pays for the disk."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                while file.read(1 << 24):
+                    pass
+
+
+def converted(quantization: str) -> Path:
+    """The widened model converted by us; made on first use."""
+    source = widened()
+    sources = sorted((ROOT / "predictor" / "nllb_predictor" / "convert").glob("*.py"))
+    target = cache() / f"{source.name}-{quantization}-{_key(*sources)}"
+    if not (target / "manifest.json").exists():
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "nllb_predictor",
+                "convert",
+                str(source),
+                str(target),
+                "--quantization",
+                quantization,
+            ],
+            cwd=ROOT,
+            check=True,
+        )
+    return target

@@ -1,0 +1,165 @@
+"""Runs the test tiers in order and ends with one summary that a person can read at a glance.
+
+It exists so that `make test` is one command on a fresh machine: each tier first prepares what it needs (built
+binaries, images, a cluster) with visible progress, then runs pytest. It refuses to go on quietly: a tier that fails is
+named in the summary, the others still run, and the exit code is non-zero.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+REPORTS = ROOT / "build" / "reports"
+WARM_LIMIT_SECONDS = 25 * 60
+
+
+@dataclass(frozen=True)
+class TierResult:
+    """What one tier did: seconds of wall time, its exit code, and the counts that pytest wrote."""
+
+    name: str
+    seconds: float
+    code: int
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+
+@dataclass(frozen=True)
+class Tier:
+    """A tier: what must run first, and the command."""
+
+    name: str
+    teaches: str
+    steps: Sequence[Sequence[str]]
+    always_after: Sequence[Sequence[str]] = ()
+
+
+def _pytest(name: str, folder: str, *options: str) -> list[str]:
+    report = REPORTS / f"{name}.xml"
+    return [sys.executable, "-m", "pytest", folder, f"--junit-xml={report}", "--durations=0", "-q", *options]
+
+
+def _devcluster(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "devcluster", *arguments]
+
+
+TIERS = (
+    Tier("lint", "style, types, import contracts, consistent packages", (["scripts/lint"],)),
+    Tier("unit", "no services", (_pytest("unit", "tests/unit", "-n", "2"),)),
+    Tier(
+        "integration",
+        "real etcd, kube-apiserver, S3 server and predictor processes",
+        (
+            _devcluster("build", "fast"),
+            _pytest("integration", "tests/integration", "-n", "2", "--dist", "loadfile"),
+        ),
+    ),
+    Tier(
+        "prove",
+        "each guarded function replaced by its naive version",
+        ([sys.executable, "-m", "tests.support.prove"],),
+    ),
+    Tier(
+        "e2e",
+        "the whole story on the real cluster",
+        (
+            _devcluster("up"),
+            ["scripts/images", "--load"],
+            _devcluster("exec", "--", *_pytest("e2e", "tests/e2e")),
+        ),
+        always_after=(_devcluster("down"),),
+    ),
+    Tier("cluster", "starting and stopping leaves nothing behind", (_pytest("cluster", "tests/cluster"),)),
+)
+
+
+def _call(command: Sequence[str]) -> int:
+    print(f"$ {' '.join(part.replace(str(ROOT) + '/', '') for part in command)}", flush=True)
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
+def run_tier(tier: Tier, call: Callable[[Sequence[str]], int] = _call) -> TierResult:
+    """Run a tier's steps until one fails, then its clean-up, which always runs."""
+    print(f"\n==> {tier.name}: {tier.teaches}", flush=True)
+    started = time.monotonic()
+    code = 0
+    try:
+        for step in tier.steps:
+            code = call(step)
+            if code:
+                break
+    finally:
+        for step in tier.always_after:
+            code = call(step) or code
+    passed, failed, skipped = _counts(REPORTS / f"{tier.name}.xml")
+    return TierResult(tier.name, time.monotonic() - started, code, passed, failed, skipped)
+
+
+def _counts(report: Path) -> tuple[int, int, int]:
+    if not report.exists():
+        return 0, 0, 0
+    suite = next(ElementTree.parse(report).getroot().iter("testsuite"))
+    total, skipped = int(suite.get("tests", 0)), int(suite.get("skipped", 0))
+    failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+    return total - failed - skipped, failed, skipped
+
+
+def slowest(count: int) -> list[tuple[float, str]]:
+    """The slowest tests over all tiers, seconds first."""
+    cases = [
+        (float(case.get("time", 0)), f"{case.get('classname')}::{case.get('name')}")
+        for report in REPORTS.glob("*.xml")
+        for case in ElementTree.parse(report).getroot().iter("testcase")
+    ]
+    return sorted(cases, reverse=True)[:count]
+
+
+def _print_summary(results: Sequence[TierResult]) -> None:
+    print("\nSlowest tests")
+    for seconds, name in slowest(10):
+        print(f"  {seconds:7.1f} s  {name}")
+    print("\nTier           result   passed  failed  skipped      time")
+    for r in results:
+        word = "ok" if r.code == 0 else "FAILED"
+        print(f"{r.name:<14} {word:<8} {r.passed:>6} {r.failed:>7} {r.skipped:>8}  {r.seconds:>6.0f} s")
+    passed, failed, skipped = (
+        sum(getattr(r, key) for r in results) for key in ("passed", "failed", "skipped")
+    )
+    broken = sum(1 for r in results if r.code and not r.failed)
+    print(f"\n{passed} passed, {failed + broken} failed, {skipped} skipped", flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the named tiers, or all; returns the process's exit code."""
+    names = [tier.name for tier in TIERS]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("tiers", nargs="*", choices=[*names, []], help=f"default: all of {', '.join(names)}")
+    chosen = parser.parse_args(arguments).tiers or names
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    for old in REPORTS.glob("*.xml"):
+        old.unlink()
+    # A cold run builds a Kubernetes from source; the limit on time is for runs that find it built.
+    warm = _call(_devcluster("status", "--warm", "--quiet")) == 0 if "e2e" in chosen else False
+    started = time.monotonic()
+    results = [run_tier(tier) for tier in TIERS if tier.name in chosen]
+    _print_summary(results)
+    seconds = time.monotonic() - started
+    scaled = os.environ.get("SERVAL_LIVE_TIME_FACTOR") != "1"
+    if warm and scaled and seconds > WARM_LIMIT_SECONDS:
+        print(f"A warm run took {seconds:.0f} s, more than the {WARM_LIMIT_SECONDS} s that it may take.")
+        return 1
+    return 1 if any(r.code for r in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
