@@ -28,7 +28,8 @@ def _section(document: dict[str, Any]) -> str:
         f"## {document['name']}\n{document['method']}\n\n"
         f"| figure | value | spread | target | |\n| --- | --- | --- | --- | --- |\n{rows}\n{notes}\n\n"
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memoryGiB']} GiB, Linux {machine['kernel']}, Python "
-        f"{machine['python']}, load before {machine['loadBefore']}; commit {document['commit']}, {document['measured']}.\n"
+        f"{machine['python']}, load before {machine['loadBefore']}; commit {document['commit']}, "
+        f"{document['measured']}.\n"
     )
 
 

@@ -56,14 +56,11 @@ def _make_group(limit: int) -> Path:
 
 
 def _watch(command: Sequence[str], group: Path | None, env: Mapping[str, str] | None) -> LimitedRun:
-    def join() -> None:
-        if group:
-            (group / "cgroup.procs").write_text(str(os.getpid()))
-
+    # The shell joins the group and becomes the command, so that nothing of it ever runs outside the limit.
+    joining = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group / "cgroup.procs")] if group else []
     started = time.monotonic()
     process = subprocess.Popen(
-        command,
-        preexec_fn=join,
+        [*joining, *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
