@@ -2,6 +2,8 @@
 
     OperatorError
     ├── UsageError                    the caller or a setting asked for something that cannot be        exit 2
+    │   ├── NameTooLong               a name and its namespace do not fit into one DNS label
+    │   └── BudgetInvalid             the waiting times contradict each other
     ├── ServalError                   Serval's HTTP interface                                           exit 3
     │   ├── ServalUnreachable         no answer, or one of its proxy's: 408, 499, 502, 503, 504    retryable
     │   ├── ServalMisbehaved          500, or a body that is not what the interface promises      retryable
@@ -45,6 +47,18 @@ class UsageError(OperatorError):
 
     reason = "Usage"
     exit_code = 2
+
+
+class NameTooLong(UsageError):
+    """A name and its namespace do not fit into one DNS label; the message has the numbers."""
+
+    reason = "NameTooLong"
+
+
+class BudgetInvalid(UsageError):
+    """The waiting times contradict each other; the message names the broken inequality."""
+
+    reason = "BudgetInvalid"
 
 
 class ServalError(OperatorError):

@@ -1,0 +1,1 @@
+"""Pure builders of the complete desired objects; the executor applies what they return and adds nothing."""

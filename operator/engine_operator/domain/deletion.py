@@ -1,0 +1,93 @@
+"""When an engine counts as deleted in Serval.
+
+One answer proves nothing: lists come back empty during outages and short after a change of credentials. An engine is
+gone when a complete list lacks it **and** its own GET answers 404, twice, some minutes apart. If many would go at
+once, nothing goes until a person releases that number.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from engine_operator.domain.keys import EngineId
+
+
+class Lookup(StrEnum):
+    """What a GET on the engine itself said."""
+
+    FOUND = "Found"
+    NOT_FOUND = "NotFound"
+    FORBIDDEN = "Forbidden"
+    UNCLEAR = "Unclear"
+    """5xx, time-out, 401, or not asked."""
+
+
+@dataclass(frozen=True)
+class DeletionRule:
+    """The numbers of the rule."""
+
+    grace: timedelta = timedelta(minutes=10)
+    """Least time between the two 404s."""
+    guard_count: int = 3
+    guard_share: float = 0.2
+    """More than max(count, share of the source's engines) within `guard_window` are held."""
+    guard_window: timedelta = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """First and last 404 of one absent engine; kept in the source's status."""
+
+    first: datetime
+    last: datetime
+
+
+@dataclass(frozen=True)
+class DeletionLedger:
+    """What the source's status remembers between sweeps."""
+
+    missing: Mapping[EngineId, Missing]
+    recent: tuple[datetime, ...] = ()
+    """When engines were deleted within the guard's window."""
+    override_used: int | None = None
+    """The count of the annotation that was spent; only another value, or its removal, allows another mass deletion."""
+
+
+@dataclass(frozen=True)
+class DeletionVerdict:
+    """What one sweep may do."""
+
+    gone: tuple[EngineId, ...]
+    """Delete these now."""
+    held: tuple[EngineId, ...]
+    """Proven gone, but too many at once."""
+    not_ours: tuple[EngineId, ...]
+    ledger: DeletionLedger
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What one sweep of a source saw."""
+
+    now: datetime
+    listed: Collection[EngineId] | None
+    """Ids of a complete list; None if there was none."""
+    lookups: Mapping[EngineId, Lookup]
+    """Answers for known engines that the list lacks."""
+    known: Collection[EngineId]
+    """Engines of this source that have a TranslationEngine."""
+    override: int | None = None
+    """The annotation's count."""
+
+
+def suspects(known: Iterable[EngineId], listed: Collection[EngineId] | None) -> tuple[EngineId, ...]:
+    """Engines to ask for one by one: known, but absent from a complete list."""
+    if listed is None:
+        return ()
+    return tuple(sorted(set(known) - set(listed)))
+
+
+def judge(sweep: Sweep, ledger: DeletionLedger, rule: DeletionRule) -> DeletionVerdict:
+    """Apply the rule to one sweep."""
+    raise NotImplementedError

@@ -1,0 +1,35 @@
+"""The numbers that decisions depend on, as one record; settings fill it, tests scale it."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from engine_operator.domain.backoff import Backoff
+from engine_operator.domain.budget import WakeBudget
+from engine_operator.domain.deletion import DeletionRule
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How the operator behaves, besides what people write per engine."""
+
+    converter_image: str
+    """Image of conversion Jobs, by digest."""
+    backoff: Backoff = Backoff()
+    budget: WakeBudget = WakeBudget()
+    deletion: DeletionRule = DeletionRule()
+    max_rolling: int = 3
+    """Engines that roll out at once: each wakes a pod, perhaps a node."""
+    max_converting: int = 3
+    """Conversion Jobs at once."""
+    auto_swap_after: timedelta = timedelta(seconds=60)
+    """Strategy Auto: how long a new pod may want the GPU of the pod it replaces before they swap."""
+    source_url_lifetime: timedelta = timedelta(minutes=50)
+    """A presigned URL older than this is replaced while its Job has not started (Serval's last 60 minutes)."""
+    keep_previous: int = 1
+    """Good revisions kept besides the serving one."""
+    stale_attempt_age: timedelta = timedelta(hours=24)
+    """An attempt folder that no manifest names is collected at this age."""
+    assumed_source_bytes: int = 2_600_000_000
+    """Size of a model archive before anybody has seen it: the 600M model's."""
+    image_pull_secrets: tuple[str, ...] = field(default=())
+    """For conversion Jobs and, where an engine names none, for predictors."""
