@@ -23,7 +23,8 @@
         ├── WebhookFailed             an admission webhook did not answer                          retryable
         ├── NotFound                  404
         ├── AlreadyExists             409 on create
-        ├── Conflict                  409: another field manager owns a field, or a precondition failed
+        ├── Conflict                  409: another field manager owns a field that we apply
+        ├── Outdated                  409: the object is not the one any more that was read before
         ├── Forbidden                 401, 403: the service account may not do this
         ├── Rejected                  400, 422: validation or admission refused the object
         └── LeaseLost                 another process leads, or may lead                           retryable
@@ -193,9 +194,15 @@ class AlreadyExists(ClusterError):
 
 
 class Conflict(ClusterError):
-    """Another field manager owns a field that we apply, or the object is no longer the one that we read."""
+    """Another field manager owns a field that we apply; the message names both."""
 
     reason = "ForeignFieldOwner"
+
+
+class Outdated(ClusterError):
+    """The object was changed, or replaced by another of its name, since it was read."""
+
+    reason = "Outdated"
 
 
 class Forbidden(ClusterError):

@@ -17,6 +17,7 @@ from engine_operator.errors import (
     Conflict,
     Forbidden,
     NotFound,
+    Outdated,
     Rejected,
     WebhookFailed,
 )
@@ -34,7 +35,6 @@ def error_of(answer: httpx.Response) -> ClusterError:
     status = _status(answer)
     said = str(status.get("message") or answer.text or answer.reason_phrase)
     message = f"{answer.request.method} {answer.request.url.path}: {said[:_LONGEST_MESSAGE]}"
-    reason = str(status.get("reason", ""))
     code = answer.status_code
     away = _WEBHOOK_AWAY.search(said)
     if away:
@@ -42,7 +42,7 @@ def error_of(answer: httpx.Response) -> ClusterError:
     if code == 429:
         return ClusterBusy(message, retry_after_of(answer))
     if code == 409:
-        return AlreadyExists(message) if reason == "AlreadyExists" else Conflict(message)
+        return _conflict(status)(message)
     if "denied the request" in said:
         return Rejected(message)
     return _by_code(code)(message)
@@ -59,6 +59,14 @@ def retry_after_of(answer: httpx.Response) -> float:
         if seconds > 0:
             return seconds
     return DEFAULT_RETRY_AFTER
+
+
+def _conflict(status: Mapping[str, Any]) -> type[ClusterError]:
+    if status.get("reason") == "AlreadyExists":
+        return AlreadyExists
+    causes = (status.get("details") or {}).get("causes") or []
+    by_manager = any(cause.get("reason") == "FieldManagerConflict" for cause in causes)
+    return Conflict if by_manager else Outdated
 
 
 def _by_code(code: int) -> type[ClusterError]:

@@ -132,7 +132,7 @@ class ClusterClient:
         return await self._json("POST", path, query={"fieldManager": FIELD_MANAGER}, body=whole)
 
     async def replace(self, resource: Resource, body: JsonView) -> Json:
-        """PUT of an object that was read before: its resourceVersion guards against a lost update (Conflict)."""
+        """PUT of an object that was read before: its resourceVersion guards against a lost update (Outdated)."""
         metadata = body["metadata"]
         path = resource.path(metadata.get("namespace"), metadata["name"])
         return await self._json("PUT", path, query={"fieldManager": FIELD_MANAGER}, body=body)
@@ -145,7 +145,7 @@ class ClusterClient:
         )
 
     async def delete(self, ref: ObjectRef) -> bool:
-        """Delete in the background; True if there was something to delete. Raises Conflict if `uid` is another's."""
+        """Delete in the background; True if there was something to delete. Raises Outdated if `uid` is another's."""
         options: Json = {"propagationPolicy": "Background"}
         if ref.uid:
             options["preconditions"] = {"uid": ref.uid}

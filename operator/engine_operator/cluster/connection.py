@@ -1,7 +1,7 @@
 """Where the Kubernetes API is and how to prove who we are: inside a pod, or by a kubeconfig for development.
 
-Refuses exec and auth-provider plugins of a kubeconfig: those run foreign programs. Inside a pod the token's file is read
-again and again, since kubelet replaces it every hour and the API forgets the old one.
+Refuses exec and auth-provider plugins of a kubeconfig: those run foreign programs. Inside a pod the token's file is
+read again and again, since kubelet replaces it every hour and the API forgets the old one.
 """
 
 import base64

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from engine_operator.cluster.client import ClusterClient, ObjectRef
 from engine_operator.cluster.resources import LEASES, Json
-from engine_operator.errors import AlreadyExists, Conflict, LeaseLost
+from engine_operator.errors import AlreadyExists, LeaseLost, Outdated
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Lease:
             else:
                 self._renewed_at = None
                 return False
-        except (AlreadyExists, Conflict):
+        except (AlreadyExists, Outdated):
             self._renewed_at = None
             return False
         self._renewed_at = started
@@ -113,7 +113,7 @@ class Lease:
         body["spec"]["holderIdentity"] = ""
         try:
             await self._client.replace(LEASES, body)
-        except Conflict:
+        except Outdated:
             return  # A successor was quicker, which is what we wanted.
 
     def _may_take(self, found: Json, now: float) -> bool:

@@ -44,8 +44,8 @@ class PollPolicy:
     """After 401 or 403: only a person can help, and a flood of refused calls looks like an attack."""
 
     trust: float = 30.0
-    """How long a cursor counts as existing without being looked up: less than one poll's 40 s, so that each empty poll is
-    followed by a look-up."""
+    """How long a cursor counts as existing without being looked up: less than one poll's 40 s, so that each
+    empty poll is followed by a look-up."""
 
     lookback: timedelta = timedelta(days=30)
     """How far back a first cursor is searched. Older builds are found by the sweep."""
