@@ -72,14 +72,14 @@ class Lease:
     @property
     def held(self) -> bool:
         """We lead, and nobody else can before `renew_deadline` has passed."""
-        return (
-            self._renewed_at is not None and self._clock() - self._renewed_at < self.timing.renew_deadline
-        )
+        return self._renewed_at is not None and self._clock() - self._renewed_at < self.timing.renew_deadline
 
     def check(self) -> None:
         """Raises LeaseLost unless `held`."""
         if not self.held:
-            raise LeaseLost(f"Lease {self._name.namespace}/{self._name.name} is not held by {self._name.identity}")
+            raise LeaseLost(
+                f"Lease {self._name.namespace}/{self._name.name} is not held by {self._name.identity}"
+            )
 
     async def attempt(self) -> bool:
         """Take or renew the Lease; True if we lead now. A lost race is False, an unreachable API raises."""
@@ -90,7 +90,9 @@ class Lease:
             if found is None:
                 await self._client.create(LEASES, self._record({}, transitions=0))
             elif self._may_take(found, started):
-                await self._client.replace(LEASES, self._record(found, _transitions(found) + self._changes(found)))
+                await self._client.replace(
+                    LEASES, self._record(found, _transitions(found) + self._changes(found))
+                )
             else:
                 self._renewed_at = None
                 return False

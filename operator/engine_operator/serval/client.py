@@ -128,7 +128,9 @@ class ServalClient:
         try:
             return await self._http.get(path, params=query, timeout=timeout)
         except httpx.HTTPError as error:
-            raise ServalUnreachable(f"{self._http.base_url}: {type(error).__name__} {error}".rstrip()) from error
+            raise ServalUnreachable(
+                f"{self._http.base_url}: {type(error).__name__} {error}".rstrip()
+            ) from error
 
     def _checked(self, answer: httpx.Response) -> httpx.Response:
         if answer.status_code == 200:
