@@ -1,0 +1,115 @@
+"""Builds the Go programs into the cache, once per version, and tells where they are.
+
+One `go build` at a time on a machine (a file lock): a second caller waits and then finds the finished binaries.
+"""
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from devcluster.errors import UsageError
+from devcluster.go_modules import GoModule, modules
+from devcluster.progress import step
+from devcluster.settings import Settings
+from devcluster.shell import run
+from devcluster.versions import Versions, load
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds an exclusive lock on a file, waiting for whoever has it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _go_environment(module: GoModule) -> dict[str, str]:
+    flags = os.environ.get("GOFLAGS", "").split()
+    wanted = [flag for flag in flags if not flag.startswith("-mod")] + ["-mod=mod"]
+    return {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": " ".join(wanted), "GOWORK": "off"}
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The binaries of one set of versions."""
+
+    settings: Settings
+    versions: Versions
+
+    @classmethod
+    def default(cls) -> "Programs":
+        """For the cache of this user and the pins of this checkout."""
+        return cls(Settings(), load())
+
+    def path(self, program: str) -> Path:
+        """The binary, built first if need be. Raises UsageError for a program that no module has."""
+        for module in modules(self.versions).values():
+            if program in dict(module.tools):
+                binary = self._folder(module) / program
+                if not binary.exists():
+                    self._build(module, [program])
+                return binary
+        raise UsageError(f"no module builds a program {program!r}")
+
+    def build_all(self, only: list[str] | None = None) -> None:
+        """Builds every program of the named modules (default: all) that is not in the cache yet."""
+        known = modules(self.versions)
+        for name in only or list(known):
+            if name not in known:
+                raise UsageError(f"no module {name!r}; there are {', '.join(known)}")
+            missing = [p for p, _ in known[name].tools if not (self._folder(known[name]) / p).exists()]
+            if missing:
+                self._build(known[name], missing)
+
+    def source(self, module_name: str, root: str) -> Path:
+        """Read-only folder with the source of a Go module, for its install manifests."""
+        module = modules(self.versions)[module_name]
+        work, environment = self._resolved(module), _go_environment(module)
+        run(["go", "mod", "download", root], cwd=work, env=environment)
+        return Path(run(["go", "list", "-m", "-f", "{{.Dir}}", root], cwd=work, env=environment).strip())
+
+    def _folder(self, module: GoModule) -> Path:
+        return self.settings.cache / "bin" / module.key(self._go_version())
+
+    def _go_version(self) -> str:
+        return run(["go", "env", "GOVERSION"]).strip()
+
+    def _resolved(self, module: GoModule) -> Path:
+        """The generated module with its requirements resolved; kept in the cache."""
+        work = self.settings.cache / "gomod" / module.key(self._go_version())
+        if (work / "go.mod").exists():
+            return work
+        work.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=work.parent) as scratch:
+            fresh = Path(scratch) / "module"
+            fresh.mkdir()
+            (fresh / "go.mod").write_text(module.go_mod(), encoding="utf-8")
+            if module.own_source:
+                (fresh / "main.go").write_text(module.own_source, encoding="utf-8")
+            else:
+                with step(f"resolving the sources of {module.name} {module.version}"):
+                    command = ["go", "get", "-tool", *module.packages()]
+                    run(command, cwd=fresh, env=_go_environment(module))
+            if not work.exists():  # somebody else may have been quicker
+                fresh.rename(work)
+        return work
+
+    def _build(self, module: GoModule, programs: list[str]) -> None:
+        with locked(self.settings.cache / "build.lock"):
+            work = self._resolved(module)
+            folder = self._folder(module)
+            folder.mkdir(parents=True, exist_ok=True)
+            flags = ["-s", "-w", *(f"-X {name}={value}" for name, value in module.link_variables)]
+            for program in programs:
+                if (folder / program).exists():  # another caller built it while we waited for the lock
+                    continue
+                with step(f"building {program} {module.version}"):
+                    partial = folder / f".{program}"
+                    command = ["go", "build", "-trimpath", "-ldflags", " ".join(flags), "-o", str(partial)]
+                    run([*command, dict(module.tools)[program]], cwd=work, env=_go_environment(module))
+                    partial.rename(folder / program)

@@ -1,0 +1,99 @@
+"""An S3 server with real signatures on loopback: versitygw over a folder.
+
+For fast tests; in the cluster the same program runs as a Deployment (see `manifests`). Path-style addresses, region
+`us-east-1`. Buckets are folders; the caller makes them through the S3 API like anybody else.
+"""
+
+import http.client
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from devcluster.control_plane import LOOPBACK, free_ports
+from devcluster.processes import Daemon
+from devcluster.programs import Programs
+from devcluster.waiting import until
+
+REGION = "us-east-1"
+HEALTH_PATH = "/health"
+_READY_S = 20.0
+
+
+@dataclass
+class S3Server:
+    """A running server. Use as a context manager, or call `stop`."""
+
+    endpoint: str
+    """URL without a bucket."""
+    access_key: str
+    secret_key: str
+    folder: Path
+    """Where buckets and objects lie; a test may look, or break things, behind the server's back."""
+    daemon: Daemon
+    region: str = REGION
+
+    @classmethod
+    def start(cls, workdir: Path, *, port: int | None = None) -> Self:
+        """Starts on a free port of loopback, or on `port` to come back where an earlier server was."""
+        folder = workdir.absolute() / "buckets"
+        folder.mkdir(parents=True, exist_ok=True)
+        chosen = port or free_ports(1)[0]
+        access, secret = secrets.token_hex(10), secrets.token_urlsafe(30)
+        command = [
+            Programs.default().path("versitygw"),
+            f"--port={LOOPBACK}:{chosen}",
+            f"--region={REGION}",
+            f"--health={HEALTH_PATH}",
+            "posix",
+            folder,
+        ]
+        # Keys go by environment: arguments can be read by everybody on the machine.
+        environment = {**os.environ, "ROOT_ACCESS_KEY": access, "ROOT_SECRET_KEY": secret}
+        daemon = Daemon.start("versitygw", command, log=workdir / "versitygw.log", env=environment)
+        server = cls(f"http://{LOOPBACK}:{chosen}", access, secret, folder, daemon)
+
+        def look() -> bool:
+            daemon.require_running()
+            return _answers(chosen)
+
+        try:
+            until("versitygw", look, timeout_s=_READY_S, pause_s=0.02)
+        except BaseException:
+            server.stop()
+            raise
+        return server
+
+    def environment(self) -> dict[str, str]:
+        """The usual variables of AWS clients for this server."""
+        return {
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_ENDPOINT_URL_S3": self.endpoint,
+            "AWS_REGION": self.region,
+        }
+
+    def stop(self) -> None:
+        """Ends the server; the folder stays."""
+        self.daemon.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _answers(port: int) -> bool:
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=2)
+    try:
+        connection.request("GET", HEALTH_PATH)
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()

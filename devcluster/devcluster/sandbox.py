@@ -1,0 +1,174 @@
+"""The namespaces that a cluster lives in: network, mounts and processes of its own.
+
+One process holds them open (`pause`, process 1 inside). When it is killed the kernel ends every process inside and
+drops all mounts and network devices with them, so nothing can be left behind but files and cgroups.
+
+Inside, /run is empty and /var is the cluster's own folder. The programs of the node therefore use their usual paths,
+and the host's containers, logs and leases stay out of sight.
+"""
+
+import json
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from devcluster.errors import NotReady
+from devcluster.processes import Daemon
+from devcluster.shell import run
+from devcluster.waiting import until
+
+_RECORD = "sandbox.json"
+_STOP_S = 20.0
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """Process 1 of the namespaces, by its number outside. `started` guards against a reused number."""
+
+    pid: int
+    started: int
+
+    @classmethod
+    def create(cls, state: Path, init: Path) -> Self:
+        """Makes the namespaces and mounts. `init` is a program that only waits and reaps."""
+        # --kill-child is not used: `unshare` ends with us, the cluster must not.
+        command = [
+            "unshare",
+            "--net",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--mount-proc",
+            "--propagation=private",
+            "--",
+            init,
+        ]
+        daemon = Daemon.start("sandbox", command, log=state / "logs" / "sandbox.log")
+
+        def child() -> int | None:
+            daemon.require_running()
+            children = Path(f"/proc/{daemon.process.pid}/task/{daemon.process.pid}/children")
+            pids = children.read_text(encoding="ascii").split()
+            # Until it has become `init` the child is still busy with its namespaces.
+            return next((int(pid) for pid in pids if _program(int(pid)) == init.name), None)
+
+        pid = until("the namespaces", child, timeout_s=10, pause_s=0.01)
+        sandbox = cls(pid, _start_time(pid) or 0)
+        record = {"pid": pid, "started": sandbox.started}
+        (state / _RECORD).write_text(json.dumps(record), encoding="ascii")
+        sandbox._mount(state)
+        return sandbox
+
+    @classmethod
+    def find(cls, state: Path) -> Self | None:
+        """The running sandbox of a state folder, or None."""
+        try:
+            record = json.loads((state / _RECORD).read_text(encoding="ascii"))
+        except FileNotFoundError:
+            return None
+        sandbox = cls(int(record["pid"]), int(record["started"]))
+        return sandbox if _start_time(sandbox.pid) == sandbox.started else None
+
+    def command(self, words: Sequence[str | Path]) -> list[str | Path]:
+        """The same command line, run inside all three namespaces."""
+        return ["nsenter", f"--target={self.pid}", "--net", "--mount", "--pid", "--", *words]
+
+    def run(self, words: Sequence[str | Path], stdin: str | None = None) -> str:
+        """Runs a program inside to its end."""
+        return run(self.command(words), stdin=stdin)
+
+    def start(self, name: str, words: Sequence[str | Path], log: Path) -> Daemon:
+        """Starts a program inside that outlives this process."""
+        return Daemon.start(name, self.command(words), log=log)
+
+    def processes(self) -> list[int]:
+        """Numbers (outside) of all processes that are in the cluster's network, those of `exec` included."""
+        try:
+            network = (Path(f"/proc/{self.pid}/ns/net")).readlink()
+        except FileNotFoundError:
+            return []
+        return [pid for pid in _all_pids() if _network_of(pid) == network]
+
+    def named(self, program: str) -> list[int]:
+        """Numbers (outside) of the processes inside whose program has that name, e.g. "kubelet"."""
+        return [pid for pid in self.processes() if _program(pid) == program[:15]]
+
+    def destroy(self) -> None:
+        """Ends everything inside, process 1 last, and waits until it is gone."""
+        others = [pid for pid in self.processes() if pid != self.pid]
+        # Programs of `exec` live outside the process namespace, so the kernel does not end them with process 1.
+        for pid in others:
+            _signal(pid, signal.SIGKILL)
+        _signal(self.pid, signal.SIGKILL)
+        everything = {pid: _start_time(pid) for pid in [*others, self.pid]}
+
+        def gone() -> bool:
+            return not any(started and _start_time(pid) == started for pid, started in everything.items())
+
+        until("the end of the cluster's processes", gone, timeout_s=_STOP_S, pause_s=0.05)
+
+    def stop(self, program: str, timeout_s: float = 10.0) -> None:
+        """Ends the programs of that name inside, politely first."""
+        pids = self.named(program)
+        for pid in pids:
+            _signal(pid, signal.SIGTERM)
+        try:
+            until(f"the end of {program}", lambda: not self.named(program), timeout_s=timeout_s)
+        except NotReady:
+            for pid in self.named(program):
+                _signal(pid, signal.SIGKILL)
+            until(f"the end of {program}", lambda: not self.named(program), timeout_s=timeout_s)
+
+    def _mount(self, state: Path) -> None:
+        """Own /var and /run; resolv.conf that names only the cluster's DNS; propagation that a kubelet expects."""
+        resolver = Path("/etc/resolv.conf").resolve()
+        for folder in ("lib/containerd", "lib/kubelet", "lib/cni", "lib/s3", "log", "tmp"):
+            (state / "var" / folder).mkdir(parents=True, exist_ok=True)
+        link = state / "var" / "run"
+        if not link.is_symlink():
+            link.symlink_to("/run")
+        self.run(["mount", "--bind", state / "var", "/var"])
+        self.run(["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run"])
+        self.run(["mkdir", "-p", "/run/netns", "/run/containerd", "/run/lock", resolver.parent])
+        self.run(["touch", resolver])
+        self.run(["mount", "--bind", state / "etc" / "resolv.conf", resolver])
+        self.run(["mount", "--make-rshared", "/"])
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def _all_pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _network_of(pid: int) -> Path | None:
+    try:
+        return Path(f"/proc/{pid}/ns/net").readlink()
+    except OSError:  # it has ended meanwhile, or is a zombie
+        return None
+
+
+def _program(pid: int) -> str | None:
+    """Name that the kernel knows: at most 15 characters."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+
+
+def _start_time(pid: int) -> int | None:
+    """Start time in ticks since boot; None where there is no such process or only its zombie."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else int(fields[19])
