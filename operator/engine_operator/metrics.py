@@ -1,0 +1,69 @@
+"""Figures for Prometheus. Names begin with `serval_live_`; the words of labels are those of conditions and actions.
+
+Label `engine` is used only where an engine is the point of the figure, since accounts can have a thousand of them.
+"""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+REGISTRY = CollectorRegistry()
+
+LEADING = Gauge("serval_live_leading", "1 while this process holds the Lease.", registry=REGISTRY)
+ENGINES = Gauge(
+    "serval_live_engines",
+    "Engines of a source: seen in Serval, servable, serving.",
+    ["namespace", "source", "state"],
+    registry=REGISTRY,
+)
+SERVAL_REACHABLE = Gauge(
+    "serval_live_serval_reachable",
+    "1 if the last answer of this source's Serval was one.",
+    ["namespace", "source"],
+    registry=REGISTRY,
+)
+EVENTS = Counter(
+    "serval_live_build_events_total",
+    "Finished builds that the long poll announced, by state.",
+    ["namespace", "source", "state"],
+    registry=REGISTRY,
+)
+MISSED_EVENTS = Counter(
+    "serval_live_missed_builds_total",
+    "New model revisions that a sweep found and no poll had announced.",
+    ["namespace", "source"],
+    registry=REGISTRY,
+)
+POLL_FAILURES = Counter(
+    "serval_live_poll_failures_total",
+    "Long polls that ended in a failure, by kind.",
+    ["namespace", "source", "kind"],
+    registry=REGISTRY,
+)
+SWEEPS = Histogram(
+    "serval_live_sweep_seconds",
+    "Duration of a sweep of one source.",
+    ["namespace", "source"],
+    buckets=(0.1, 0.3, 1, 3, 10, 30, 100, 300),
+    registry=REGISTRY,
+)
+ACTIONS = Counter("serval_live_actions_total", "Actions carried out, by kind.", ["action"], registry=REGISTRY)
+ACTION_FAILURES = Counter(
+    "serval_live_action_failures_total",
+    "Actions that failed, by kind and reason.",
+    ["action", "reason"],
+    registry=REGISTRY,
+)
+FIELD_CONFLICTS = Counter(
+    "serval_live_field_conflicts_total",
+    "Applies that met another owner of a field of ours.",
+    registry=REGISTRY,
+)
+LOOP_LAG = Gauge(
+    "serval_live_loop_lag_seconds",
+    "How late the event loop runs a timer: above 0.25 something blocks it.",
+    registry=REGISTRY,
+)
+LAST_WATCH = Gauge(
+    "serval_live_last_watch_event_timestamp_seconds",
+    "When the watch last delivered anything.",
+    registry=REGISTRY,
+)
