@@ -81,7 +81,9 @@ def proved(target: Target, limit: float) -> Verdict:
         return Verdict.STILL_PASSES
     if run.returncode == 1 and "INTERNALERROR" not in run.stdout:
         return Verdict.PROVED
-    print(f"{target.id}: pytest ended with {run.returncode}\n{run.stdout[-4000:]}{run.stderr}", file=sys.stderr)
+    print(
+        f"{target.id}: pytest ended with {run.returncode}\n{run.stdout[-4000:]}{run.stderr}", file=sys.stderr
+    )
     return Verdict.DID_NOT_RUN
 
 
@@ -89,7 +91,12 @@ def _pytest(
     variables: dict[str, str], *arguments: str, limit: float | None = None
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*PYTEST, *arguments], env={**os.environ, **variables}, capture_output=True, text=True, timeout=limit
+        [*PYTEST, *arguments],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=limit,
+        check=False,
     )
 
 

@@ -4,41 +4,48 @@
 say what the check saw last, and what the `describe` functions (cluster events, objects, logs) have to tell.
 Neither hides an error: a check that raises anything but AssertionError (or what `retry_on` names) ends the wait.
 
-Two units of time, one factor (`SERVAL_LIVE_TIME_FACTOR`, default 1):
+Two units of time, one factor (`SERVAL_LIVE_TIME_FACTOR`, default 1/30; 1 in the slow run):
 
-* waits are written in seconds as a quick run needs them, and are multiplied by the factor;
-* `case_seconds` turns the minutes that a case speaks of into the seconds of this run: a thirtieth at factor 1,
-  the full length at factor 30 (the slow run). Ratios between the timers of one case stay as they are.
+* `case_seconds` turns the minutes that a case speaks of into the seconds of this run: times the factor. Ratios
+  between the timers of one case stay as they are, and foreign lower bounds are stated where it is called;
+* waits are written in real seconds as the default run needs them. A slower run stretches them in proportion; a
+  quicker one leaves them, since they are patience and cost nothing when a check holds.
 """
 
 import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from fractions import Fraction
 from typing import TypeVar, cast
 
 T = TypeVar("T")
 Describe = Callable[[], object]
 
 FACTOR_VARIABLE = "SERVAL_LIVE_TIME_FACTOR"
-CASE_COMPRESSION = 30.0
-"""How many seconds of a case's text pass in one second of a run at factor 1."""
+DEFAULT_FACTOR = Fraction(1, 30)
+"""Minutes of real time would eat every run's limit; a thirtieth keeps ratios visible and lasts seconds."""
 
 INTERVAL = 0.05
 """Seconds between two looks: short against every wait, long against the cost of one HTTP call."""
 
 
 def time_factor() -> float:
-    """The factor of this run. Raises ValueError where the variable is no positive number."""
-    factor = float(os.environ.get(FACTOR_VARIABLE, "1"))
+    """The factor of this run, a number or a fraction such as `1/30`. Raises ValueError where it is not above 0."""
+    factor = Fraction(os.environ.get(FACTOR_VARIABLE) or DEFAULT_FACTOR)
     if factor <= 0:
         raise ValueError(f"{FACTOR_VARIABLE} must be above 0, not {factor}")
-    return factor
+    return float(factor)
 
 
 def case_seconds(seconds: float, at_least: float = 0.0) -> float:
     """Seconds in this run for a time that a case's text names; never below `at_least` (a foreign lower bound)."""
-    return max(at_least, seconds * time_factor() / CASE_COMPRESSION)
+    return max(at_least, seconds * time_factor())
+
+
+def patience(seconds: float) -> float:
+    """How long a wait that is written as `seconds` may last in this run."""
+    return seconds * max(1.0, time_factor() / float(DEFAULT_FACTOR))
 
 
 async def eventually(
@@ -139,7 +146,7 @@ class _Wait:
     def __init__(
         self, seconds: float, describe: Describe | Sequence[Describe], retry_on: tuple[type[Exception], ...]
     ) -> None:
-        self.seconds = seconds * time_factor()
+        self.seconds = patience(seconds)
         self.started = time.monotonic()
         self.describe = (describe,) if callable(describe) else tuple(describe)
         self.retry_on = retry_on
