@@ -1,0 +1,20 @@
+"""Reading JSON files of foreign origin: every failure names the file."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from nllb_predictor.errors import BrokenConfig, MissingFile
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """A JSON file that holds an object. Raises MissingFile and BrokenConfig, with the file's name."""
+    try:
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise MissingFile(f"{path.parent} has no {path.name}.") from None
+    except (ValueError, RecursionError) as error:
+        raise BrokenConfig(f"{path.name} is not JSON ({error}).") from error
+    if not isinstance(value, dict):
+        raise BrokenConfig(f"{path.name} does not hold a JSON object.")
+    return value

@@ -1,0 +1,1 @@
+"""Pure functions between a caller's text and the model's tokens."""

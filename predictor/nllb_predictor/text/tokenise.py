@@ -1,0 +1,157 @@
+"""Text to the token strings that CTranslate2 takes, and back.
+
+`tokenizer.json` is the only authority: Serval adds letters and language codes to it that the SentencePiece file
+beside it does not know. The stored post-processor is not used, because training leaves it in target mode; the
+language code and `</s>` are placed here, in the order that the folder's configuration names. Tokenizing always goes
+through `encode_batch`, which releases the GIL; `encode` does not.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from nllb_predictor.convert.manifest import TokenOrder
+from nllb_predictor.errors import BrokenConfig, LanguageNotInModel, MissingFile
+from nllb_predictor.jsonfiles import read_json_object
+from nllb_predictor.text.normalise import normalise_punctuation
+
+TOKENIZER_FILE = "tokenizer.json"
+CONFIG_FILE = "tokenizer_config.json"
+
+_ROLES = ("bos_token", "eos_token", "unk_token", "pad_token", "mask_token", "cls_token", "sep_token")
+_DEFAULT_ROLES = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    """The part of `tokenizer_config.json` that serving obeys."""
+
+    roles: dict[str, str]
+    """Token by role, such as `eos_token` → `</s>`."""
+    order: TokenOrder
+    source: str | None
+    target: str | None
+
+    @staticmethod
+    def from_folder(folder: Path) -> "TokenizerConfig":
+        """Read the file; a folder without it has NLLB's defaults. Raises BrokenConfig."""
+        path = folder / CONFIG_FILE
+        config = read_json_object(path) if path.exists() else {}
+        roles = dict(_DEFAULT_ROLES)
+        for role in _ROLES:
+            token = _token_text(config.get(role))
+            if token is not None:
+                roles[role] = token
+        legacy = config.get("legacy_behaviour", False)
+        order = TokenOrder.CODE_LAST if legacy is True else TokenOrder.CODE_FIRST
+        return TokenizerConfig(roles, order, _code(config, "src_lang", path), _code(config, "tgt_lang", path))
+
+
+class Tokenizer:
+    """One model's tokenizer. Safe to use from several threads; loading a large one holds the GIL for about 0.8 s."""
+
+    def __init__(self, backend: tokenizers.Tokenizer, config: TokenizerConfig) -> None:
+        backend.no_truncation()
+        backend.no_padding()
+        self._backend = backend
+        self._config = config
+        added = sorted(backend.get_added_tokens_decoder().items())
+        named = set(config.roles.values())
+        self.language_codes: tuple[str, ...] = tuple(
+            token.content for _, token in added if token.special and token.content not in named
+        )
+        """Every language code, by id. Special added tokens without a role are language codes and nothing else."""
+        self._codes = frozenset(self.language_codes)
+
+    @staticmethod
+    def from_folder(folder: Path) -> "Tokenizer":
+        """Load from a checkpoint or a converted model. Raises MissingFile and BrokenConfig."""
+        path = folder / TOKENIZER_FILE
+        if not path.is_file():
+            raise MissingFile(
+                f"{folder} has no {TOKENIZER_FILE}; a SentencePiece file alone lacks the added tokens."
+            )
+        try:
+            backend = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:
+            # The library raises bare Exception for every kind of malformed file.
+            raise BrokenConfig(f"{path} is not a tokenizer ({error}).") from error
+        return Tokenizer(backend, TokenizerConfig.from_folder(folder))
+
+    @property
+    def order(self) -> TokenOrder:
+        """Where the source code stands."""
+        return self._config.order
+
+    @property
+    def default_pair(self) -> tuple[str | None, str | None]:
+        """Source and target of the tokenizer's configuration, where it names them."""
+        return self._config.source, self._config.target
+
+    @property
+    def size(self) -> int:
+        """Number of tokens, added ones included."""
+        return int(self._backend.get_vocab_size(with_added_tokens=True))
+
+    def role(self, name: str) -> str:
+        """The token of a role: `bos_token`, `eos_token`, `unk_token` or `pad_token`."""
+        return self._config.roles[name]
+
+    def encode(self, texts: Sequence[str], source: str, *, normalised: bool = False) -> list[list[str]]:
+        """Token strings of each text, code and `</s>` included, ready for `Translator.translate_batch`.
+
+        Punctuation is normalised first unless the caller says that it has done so. Raises LanguageNotInModel: an
+        unknown code would silently become `<unk>`.
+        """
+        self.require_code(source)
+        if not normalised:
+            texts = [normalise_punctuation(text) for text in texts]
+        encodings = self._backend.encode_batch(list(texts), add_special_tokens=False)
+        return [self._placed(encoding.tokens, source) for encoding in encodings]
+
+    def _placed(self, pieces: list[str], source: str) -> list[str]:
+        end = self.role("eos_token")
+        if self.order is TokenOrder.CODE_LAST:
+            return [*pieces, end, source]
+        return [source, *pieces, end]
+
+    def require_code(self, code: str) -> None:
+        """Raises LanguageNotInModel if `code` is no language token of this model."""
+        if code not in self._codes:
+            raise LanguageNotInModel(f"The model has no language code {code!r}.")
+
+    def decode(self, tokens: Iterable[str]) -> str:
+        """Text of output tokens; special tokens are left out, spaces are not tidied."""
+        return self.decode_batch([tokens])[0]
+
+    def decode_batch(self, outputs: Iterable[Iterable[str]]) -> list[str]:
+        """Texts of several outputs, in one call of the library."""
+        ids = [[i for i in self.ids(tokens) if i is not None] for tokens in outputs]
+        return list(self._backend.decode_batch(ids, skip_special_tokens=True))
+
+    def ids(self, tokens: Iterable[str]) -> list[int | None]:
+        """Id of each token string; None for the dummy names of rows without a token."""
+        return [self._backend.token_to_id(token) for token in tokens]
+
+    def tokens(self, ids: Iterable[int]) -> list[str | None]:
+        """Token string of each id; None for a row without a token."""
+        return [self._backend.id_to_token(i) for i in ids]
+
+
+def _token_text(value: object) -> str | None:
+    """A token as older and newer files write it: a string, or an object with `content`."""
+    if isinstance(value, dict):
+        value = value.get("content")
+    return value if isinstance(value, str) and value else None
+
+
+def _code(config: dict[str, Any], key: str, path: Path) -> str | None:
+    value = config.get(key)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise BrokenConfig(f"{path.name}: {key} must be a language code, not {value!r}.")
+    return value
