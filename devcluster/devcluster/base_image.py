@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 
 from devcluster import host_packages
-from devcluster.progress import step
 from devcluster.programs import locked
+from devcluster.progress import step
 from devcluster.settings import Settings
 from devcluster.shell import run
 from devcluster.versions import Versions

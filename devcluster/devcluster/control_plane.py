@@ -163,7 +163,7 @@ class ControlPlane:
             self.files.root / "controllers.kubeconfig", self.endpoints.server, authority, client
         )
         (port,) = free_ports(1)
-        command = [
+        command: list[str | Path] = [
             self.programs.path("kube-controller-manager"),
             f"--kubeconfig={kubeconfig}",
             f"--bind-address={LOOPBACK}",

@@ -4,15 +4,19 @@ Enough for a bare control plane to store InferenceServices, Services, Revisions 
 so defaults and checks beyond the schemas don't happen. The full installation is `install`'s.
 """
 
-from collections.abc import Iterator
+import json
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from devcluster.progress import step
+from devcluster.errors import CommandFailed
 from devcluster.programs import Programs
+from devcluster.progress import step
 from devcluster.shell import run
+from devcluster.waiting import until
 
 Manifest = dict[str, Any]
 
@@ -53,17 +57,43 @@ def kserve(programs: Programs) -> list[Manifest]:
     return [each for each in found if each["kind"] == "CustomResourceDefinition"]
 
 
+def every(programs: Programs) -> str:
+    """All of them as one JSON list, kept in the cache: parsing megabytes of YAML takes seconds."""
+    versions = programs.versions
+    name = f"crds-{versions.knative_serving}-{versions.kserve}.json"
+    cached = programs.settings.cache / "manifests" / name
+    if not cached.exists():
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        definitions = [*knative(programs), *kserve(programs)]
+        with tempfile.NamedTemporaryFile("w", dir=cached.parent, encoding="utf-8", delete=False) as partial:
+            json.dump({"apiVersion": "v1", "kind": "List", "items": definitions}, partial)
+        Path(partial.name).rename(cached)
+    return cached.read_text(encoding="utf-8")
+
+
 def install(kubeconfig: Path, programs: Programs | None = None) -> None:
     """Creates all CRDs and returns when the API serves them. A second call changes nothing."""
     programs = programs or Programs.default()
+    kubectl: list[str | Path] = [programs.path("kubectl"), f"--kubeconfig={kubeconfig}"]
     with step("installing the resource types of Knative and KServe"):
-        definitions = [*knative(programs), *kserve(programs)]
-        apply_and_wait(kubeconfig, definitions, programs)
+        install_with(lambda arguments, stdin: run([*kubectl, *arguments], stdin=stdin), programs)
 
 
-def apply_and_wait(kubeconfig: Path, definitions: list[Manifest], programs: Programs) -> None:
-    """Server-side apply, since KServe's schemas exceed what client-side apply can keep in an annotation."""
-    kubectl = [programs.path("kubectl"), f"--kubeconfig={kubeconfig}"]
-    run([*kubectl, "apply", "--server-side", "--force-conflicts", "-f", "-"], stdin=dump(definitions))
-    names = [f"crd/{each['metadata']['name']}" for each in definitions]
-    run([*kubectl, "wait", "--for=condition=Established", "--timeout=60s", *names])
+def install_with(kubectl: Callable[[list[str], str | None], str], programs: Programs) -> None:
+    """The same through any way to call kubectl.
+
+    Server-side apply, since KServe's schemas exceed what client-side apply can keep in an annotation.
+    """
+    definitions = every(programs)
+    flags = ["--server-side", "--force-conflicts", "--field-manager=devcluster", "--validate=false"]
+    kubectl(["apply", *flags, "-f", "-"], definitions)
+    names = [f"crd/{each['metadata']['name']}" for each in json.loads(definitions)["items"]]
+
+    def established() -> bool:
+        try:
+            kubectl(["wait", "--for=condition=Established", "--timeout=60s", *names], None)
+        except CommandFailed:  # kubectl stumbles over a type whose conditions are not there yet
+            return False
+        return True
+
+    until("the resource types", established, timeout_s=60, pause_s=0.2)

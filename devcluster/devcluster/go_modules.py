@@ -13,12 +13,13 @@ from pathlib import Path
 from devcluster.versions import Versions
 
 _KUBERNETES_STAGING = (
-    "api apiextensions-apiserver apimachinery apiserver cli-runtime client-go cloud-provider cluster-bootstrap"
-    " code-generator component-base component-helpers controller-manager cri-api cri-client csi-translation-lib"
-    " dynamic-resource-allocation endpointslice externaljwt kms kube-aggregator kube-controller-manager kube-proxy"
-    " kube-scheduler kubectl kubelet metrics mount-utils pod-security-admission sample-apiserver sample-cli-plugin"
-    " sample-controller"
-).split()
+    "api", "apiextensions-apiserver", "apimachinery", "apiserver", "cli-runtime", "client-go",
+    "cloud-provider", "cluster-bootstrap", "code-generator", "component-base", "component-helpers",
+    "controller-manager", "cri-api", "cri-client", "csi-translation-lib", "dynamic-resource-allocation",
+    "endpointslice", "externaljwt", "kms", "kube-aggregator", "kube-controller-manager", "kube-proxy",
+    "kube-scheduler", "kubectl", "kubelet", "metrics", "mount-utils", "pod-security-admission",
+    "sample-apiserver", "sample-cli-plugin", "sample-controller",
+)  # fmt: skip
 
 _LANGUAGE = "1.26.0"
 """Language version of our modules; KServe names its own."""
@@ -83,7 +84,14 @@ def _kubernetes(versions: Versions) -> GoModule:
         for package in (component, client)
         for variable, value in (("gitVersion", release), ("gitMajor", major), ("gitMinor", minor))
     ]
-    programs = "kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy kubectl".split()
+    programs = [
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+        "kubelet",
+        "kube-proxy",
+        "kubectl",
+    ]
     return GoModule(
         name="kubernetes",
         version=versions.kubernetes,
@@ -96,7 +104,7 @@ def _kubernetes(versions: Versions) -> GoModule:
 
 def _knative(versions: Versions) -> GoModule:
     serving = f"v{versions.knative_serving}"
-    serving_programs = "controller autoscaler activator webhook queue".split()
+    serving_programs = ["controller", "autoscaler", "activator", "webhook", "queue"]
     return GoModule(
         name="knative",
         version=versions.knative_serving,

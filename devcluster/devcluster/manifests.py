@@ -130,7 +130,8 @@ def kserve(objects: Iterable[Manifest], images: Images, authority: Authority) ->
         "ValidatingWebhookConfiguration": lambda each: _trust(each, authority.pair),
     }
     for each in fitted:
-        by_kind.get(each["kind"], lambda _: None)(each)
+        if each["kind"] in by_kind:
+            by_kind[each["kind"]](each)
     kept = [each for each in fitted if (each["kind"], each["metadata"]["name"]) != ("Secret", _KSERVE_SECRET)]
     return [namespace(KSERVE_NAMESPACE), _tls_secret(serving), *kept]
 

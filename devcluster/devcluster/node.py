@@ -67,7 +67,7 @@ class Node:
         def look() -> bool:
             etcd.require_running()
             apiserver.require_running()
-            return self._answers()
+            return self.answers()
 
         until("kube-apiserver", look, timeout_s=_READY_S)
         self._start("kube-controller-manager", self._controllers_command())
@@ -92,7 +92,7 @@ class Node:
         """kubelet and kube-proxy; does not wait, since the node is ready before its pods are."""
         cgroups.create(self.settings)
         state, kubelet = self.settings.state, self.programs.path("kubelet")
-        command = [
+        command: list[str | Path] = [
             kubelet,
             f"--config={state}/etc/kubelet.yaml",
             f"--kubeconfig={state}/kubelet.kubeconfig",
@@ -105,7 +105,8 @@ class Node:
     def _start(self, name: str, command: list[str | Path]) -> Daemon:
         return self.sandbox.start(name, command, self.files.logs / f"{name}.log")
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """Whether the API is ready."""
         try:
             return self.kubectl("get", "--raw=/readyz").strip() == "ok"
         except CommandFailed:
@@ -146,9 +147,12 @@ def write_files(settings: Settings) -> None:
     """Everything that the programs read at start: certificates, kubeconfigs, configuration. Keeps existing keys."""
     files = ControlPlaneFiles(settings.state)
     endpoints = Endpoints(settings.node_address, _ETCD_PORT, _ETCD_PEER_PORT, settings.api_port)
-    service = (
-        "kubernetes kubernetes.default kubernetes.default.svc kubernetes.default.svc.cluster.local".split()
-    )
+    service = [
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        "kubernetes.default.svc.cluster.local",
+    ]
     files.prepare(endpoints, [_SERVICE_API, "127.0.0.1", "localhost", *service])
     authority = files.authority()
     authority.server(settings.node_name, [settings.node_address, settings.node_name]).write(

@@ -42,7 +42,7 @@ class S3Server:
         folder.mkdir(parents=True, exist_ok=True)
         chosen = port or free_ports(1)[0]
         access, secret = secrets.token_hex(10), secrets.token_urlsafe(30)
-        command = [
+        command: list[str | Path] = [
             Programs.default().path("versitygw"),
             f"--port={LOOPBACK}:{chosen}",
             f"--region={REGION}",

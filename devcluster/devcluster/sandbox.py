@@ -35,7 +35,7 @@ class Sandbox:
     def create(cls, state: Path, init: Path) -> Self:
         """Makes the namespaces and mounts. `init` is a program that only waits and reaps."""
         # --kill-child is not used: `unshare` ends with us, the cluster must not.
-        command = [
+        command: list[str | Path] = [
             "unshare",
             "--net",
             "--mount",

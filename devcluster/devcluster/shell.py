@@ -1,6 +1,7 @@
 """Runs programs and turns their failures into one error type. Refuses shells: arguments are lists."""
 
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -35,3 +36,8 @@ def run(
     if done.returncode != 0:
         raise CommandFailed(words, done.returncode, done.stdout + done.stderr)
     return done.stdout
+
+
+def python() -> str:
+    """The interpreter that runs us, for `python -m pip`."""
+    return sys.executable

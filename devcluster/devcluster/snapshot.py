@@ -1,0 +1,92 @@
+"""The installed cluster, stopped and kept, so that the next start copies files and installs nothing.
+
+A snapshot is the whole state folder (etcd, containerd's store, keys, configuration) taken while nothing runs and no
+pod exists. Its key covers every version, every image and the code that decides what is installed, so a snapshot never
+has to be checked for age: another cluster has another key.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from devcluster.progress import step
+from devcluster.settings import Settings
+from devcluster.shell import run
+from devcluster.versions import REPOSITORY
+
+_DECIDING = (
+    "api_server", "certificates", "cgroups", "crds", "image_archive", "install", "manifests", "network", "node",
+    "node_files", "own_manifests", "program_images", "sandbox", "settings", "snapshot",
+)  # fmt: skip
+"""Modules whose change can change an installed cluster."""
+
+_TRANSIENT = ("logs", "sandbox.json")
+"""Parts of the state that belong to one run."""
+
+_KEPT = 2
+"""Snapshots that stay: the newest and the one of the branch that one comes from."""
+
+
+def key(images: Sequence[Path]) -> str:
+    """Names the cluster that these images, these pins and this code install."""
+    package = Path(__file__).parent
+    digest = hashlib.sha256((REPOSITORY / "versions.toml").read_bytes())
+    for module in _DECIDING:
+        digest.update((package / f"{module}.py").read_bytes())
+    for image in sorted(images):
+        digest.update(image.name.encode())
+    return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Snapshots:
+    """The folder of snapshots in the cache."""
+
+    settings: Settings
+
+    @property
+    def folder(self) -> Path:
+        """One folder a key."""
+        return self.settings.cache / "snapshots"
+
+    def has(self, name: str) -> bool:
+        """Whether there is a complete snapshot of that key."""
+        return (self.folder / name).is_dir()
+
+    def save(self, name: str) -> None:
+        """Keeps the state of the stopped cluster. Interrupted, it leaves nothing that looks complete."""
+        with step("keeping a snapshot for the next start"):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            partial = self.folder / f".{name}"
+            shutil.rmtree(partial, ignore_errors=True)
+            _copy(self.settings.state, partial)
+            for transient in _TRANSIENT:
+                path = partial / transient
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
+            partial.rename(self.folder / name)
+            self._forget_old()
+
+    def restore(self, name: str) -> None:
+        """Makes the state of a snapshot the current one; there must be no state."""
+        with step("copying the snapshot of the installed cluster"):
+            _copy(self.folder / name, self.settings.state)
+
+    def _forget_old(self) -> None:
+        snapshots = sorted(
+            (entry for entry in self.folder.iterdir() if not entry.name.startswith(".")),
+            key=lambda entry: entry.stat().st_mtime_ns,
+            reverse=True,
+        )
+        for old in snapshots[_KEPT:]:
+            shutil.rmtree(old)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """cp knows owners, links, holes and extended attributes, and shares blocks where the file system can."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    run(["cp", "--archive", "--reflink=auto", "--sparse=always", source, target])
