@@ -1,0 +1,237 @@
+"""The whole installation on the real cluster, as a person would make it: chart, stand-in for Serval, store, source.
+
+Everything made here is named and removed by `close`; a second run finds nothing of the first.
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from tests.support.live.kubectl import Kubectl, Object, condition
+from tests.support.serval import Bucket, ServalStandIn, Settings
+
+ROOT = Path(__file__).resolve().parents[3]
+NAMESPACE = "serval-live"
+NODE_ADDRESS = "10.244.0.1"
+"""The node inside the cluster's network namespace: where pods reach processes that run beside them."""
+S3_ENDPOINT = "http://s3.s3.svc.cluster.local:9000"
+MODELS, ARTIFACTS = "serval-models", "serval-live-artifacts"
+SOURCE = "serval"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a test, the demo or a benchmark wants differently."""
+
+    quantization: str = "float32"
+    scale_down_delay: str = "10s"
+    window: str = "6s"
+    operator_env: dict[str, str] = field(default_factory=dict)
+    say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True)
+
+
+class World:
+    """One installation. Use as a context manager."""
+
+    def __init__(self, options: Options | None = None) -> None:
+        self.options = options or Options()
+        self.kubectl = Kubectl(NAMESPACE)
+        self.s3 = self._store()
+        self.serval = ServalStandIn(Settings(host=NODE_ADDRESS), self._bucket())
+        self.scratch = Path(tempfile.mkdtemp(prefix="serval-live-"))
+
+    def __enter__(self) -> "World":
+        try:
+            self.install()
+            self.connect()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Making it
+
+    def install(self) -> None:
+        """The chart, with the images that this tree builds."""
+        values = self._write_values()
+        self.options.say("installing the chart")
+        self._helm(
+            "upgrade", "--install", "serval-live", str(ROOT / "charts" / "serval-live"), "--create-namespace",
+            "--values", str(values), "--wait", "--timeout", "180s",
+        )  # fmt: skip
+
+    def connect(self) -> None:
+        """Buckets, a Serval account with its key, and the ServalSource that follows it."""
+        for bucket in (MODELS, ARTIFACTS):
+            self.s3.create_bucket(Bucket=bucket)
+        self.serval.up()
+        access, secret = self._credentials()
+        self.kubectl.apply(
+            _secret("serval-account", {"api-key": self.serval.add_key()}),
+            _secret("artifact-store", {"AWS_ACCESS_KEY_ID": access, "AWS_SECRET_ACCESS_KEY": secret}),
+            self.source(),
+        )
+
+    def source(self, **spec: Any) -> Object:
+        """The ServalSource, with what a test adds to its spec."""
+        store = {"uri": f"s3://{ARTIFACTS}/live", "endpoint": S3_ENDPOINT, "region": "us-east-1"}
+        return {
+            "apiVersion": "serval-live.dev/v1alpha1",
+            "kind": "ServalSource",
+            "metadata": {"name": SOURCE, "namespace": NAMESPACE},
+            "spec": {
+                "url": self.serval.url,
+                "credentialsSecretRef": {"name": "serval-account"},
+                "artifactStore": {**store, "secretRef": {"name": "artifact-store"}},
+                "quantization": self.options.quantization,
+                "serving": {
+                    "scaleDownDelay": self.options.scale_down_delay,
+                    "window": self.options.window,
+                },
+                **spec,
+            },
+        }
+
+    def close(self) -> None:
+        """Take everything away again, the store's content included."""
+        self.options.say("removing the installation")
+        self.kubectl.delete("servalsource", SOURCE)
+        self.kubectl.run("delete", "translationengines", "--all", "--ignore-not-found", "--timeout=90s")
+        self._helm("uninstall", "serval-live", "--ignore-not-found", "--wait", "--timeout", "90s")
+        self.kubectl.run("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
+        self.serval.down()
+        for bucket in (MODELS, ARTIFACTS):
+            self._remove_bucket(bucket)
+        subprocess.run(["rm", "-rf", str(self.scratch)], check=True)
+
+    # Looking at it
+
+    def engine(self, name: str) -> Object | None:
+        """A TranslationEngine."""
+        return self.kubectl.get("translationengine", name)
+
+    def serving_revision(self, name: str) -> int | None:
+        """The Serval revision that the engine's status says is serving."""
+        status = (self.engine(name) or {}).get("status", {})
+        revision = status.get("serving", {}).get("revision")
+        return int(revision) if revision is not None else None
+
+    def available(self, name: str) -> Object:
+        """The engine's Available condition."""
+        return condition(self.engine(name), "Available")
+
+    def pods(self, name: str) -> list[Object]:
+        """Predictor pods of an engine that have not ended."""
+        pods = self.kubectl.list("pods", f"serving.kserve.io/inferenceservice={name}")
+        return [pod for pod in pods if pod["status"].get("phase") in ("Pending", "Running")]
+
+    def artifacts(self) -> list[str]:
+        """Every key in the artifact store."""
+        answer = self.s3.list_objects_v2(Bucket=ARTIFACTS)
+        return [item["Key"] for item in answer.get("Contents", [])]
+
+    def leftovers(self, name: str) -> list[str]:
+        """What is still there of an engine, in the cluster and in the store."""
+        kinds = (
+            "translationengines,inferenceservices,services.serving.knative.dev,revisions,jobs,pods,secrets"
+        )
+        objects = self.kubectl.list(kinds)
+        named = [f"{o['kind']}/{o['metadata']['name']}" for o in objects if name in o["metadata"]["name"]]
+        return named + [key for key in self.artifacts() if name.removeprefix("e") in key]
+
+    def wait(self, what: str, check: Callable[[], Any], timeout: float = 180.0, name: str = "") -> Any:
+        """Poll until the check is true and return its value; TimeoutError tells everything about the engine."""
+        started = time.monotonic()
+        while time.monotonic() - started < timeout:
+            if value := check():
+                return value
+            time.sleep(0.25)
+        raise TimeoutError(f"{what}: not within {timeout:.0f} s\n{self.kubectl.describe_engine(name)}")
+
+    # Inside
+
+    def _helm(self, *arguments: str) -> None:
+        helm = [sys.executable, "-m", "devcluster", "tool", "helm", "--namespace", NAMESPACE, *arguments]
+        result = subprocess.run(helm, capture_output=True, text=True, check=False, cwd=ROOT)
+        if result.returncode:
+            events = self.kubectl.describe_engine("")
+            raise RuntimeError(
+                f"helm {arguments[0]} failed: {result.stderr.strip()}\n{result.stdout}\n{events}"
+            )
+
+    def _write_values(self) -> Path:
+        import yaml
+
+        path = self.scratch / "values.yaml"
+        path.write_text(
+            yaml.safe_dump(
+                {
+                    "image": _image("operator"),
+                    "predictor": {"image": _image("predictor")},
+                    "extraEnv": self.options.operator_env,
+                }
+            )
+        )
+        return path
+
+    def _credentials(self) -> tuple[str, str]:
+        import base64
+
+        secret = Kubectl("s3").get("secret", "s3-credentials")
+        if secret is None:
+            raise RuntimeError("this cluster has no S3 server: no Secret s3/s3-credentials")
+        data = {key: base64.b64decode(value).decode() for key, value in secret["data"].items()}
+        return data["AWS_ACCESS_KEY_ID"], data["AWS_SECRET_ACCESS_KEY"]
+
+    def _store(self) -> Any:
+        access, secret = self._credentials()
+        return boto3.client(
+            "s3",
+            endpoint_url=S3_ENDPOINT,
+            region_name="us-east-1",
+            aws_access_key_id=access,
+            aws_secret_access_key=secret,
+            config=Config(signature_version="s3v4", s3={"addressing_style": "path"}),
+        )
+
+    def _bucket(self) -> Bucket:
+        access, secret = self._credentials()
+        return Bucket(MODELS, S3_ENDPOINT, folder="production", access_key=access, secret_key=secret)
+
+    def _remove_bucket(self, bucket: str) -> None:
+        try:
+            while items := self.s3.list_objects_v2(Bucket=bucket).get("Contents"):
+                self.s3.delete_objects(
+                    Bucket=bucket, Delete={"Objects": [{"Key": item["Key"]} for item in items]}
+                )
+            self.s3.delete_bucket(Bucket=bucket)
+        except self.s3.exceptions.NoSuchBucket:
+            pass
+
+
+def _secret(name: str, values: dict[str, str]) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "stringData": values,
+    }
+
+
+def _image(target: str) -> dict[str, str]:
+    """Repository and tag of an image of this tree, as `scripts/images` names it."""
+    command = [sys.executable, "-m", "devcluster", "image-name", "--target", target]
+    name = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.strip()
+    repository, _, tag = name.rpartition(":")
+    return {"repository": repository, "tag": tag}
