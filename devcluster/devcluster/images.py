@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from devcluster import base_image, host_packages
 from devcluster.errors import CommandFailed, UsageError
@@ -50,7 +51,7 @@ def ensure_base(settings: Settings | None = None, versions: Versions | None = No
         try:
             run(["buildah", "add", "--quiet", container, archive, "/"])
             run(["buildah", "config", "--cmd", "/bin/bash", container])
-            run(["buildah", "commit", "--quiet", container, name])
+            run(["buildah", "commit", "--quiet", "--format", "docker", container, name])
         finally:
             run(["buildah", "rm", container])
     return name
@@ -93,7 +94,18 @@ def build(request: BuildRequest) -> str:
         return content
     ensure_base()
     with step(f"building image {request.tag} (target {request.target})"):
-        command = ["buildah", "bud", "--isolation", "chroot", "--network", "host", "--layers", "--quiet"]
+        command = [
+            "buildah",
+            "bud",
+            "--isolation",
+            "chroot",
+            "--network",
+            "host",
+            "--layers",
+            "--quiet",
+            "--format",
+            "docker",
+        ]
         command += [*_host_access(), "--label", f"{_LABEL}={content}"]
         command += ["--target", request.target, "--tag", request.tag, "--file", str(request.dockerfile)]
         run([*command, request.context])
@@ -108,9 +120,14 @@ def tag_for(target: str, context: Path = REPOSITORY) -> str:
 def export(name: str, archive: Path) -> None:
     """Writes an image of buildah's storage as a docker-archive file."""
     if not exists(name):
-        raise UsageError(f"buildah's storage has no image {name!r}; `buildah images` lists what is there")
+        unknown(name)
     archive.unlink(missing_ok=True)  # buildah refuses to write into an existing archive
-    run(["buildah", "push", "--quiet", "--format", "docker", name, f"docker-archive:{archive}:{name}"])
+    run(["buildah", "push", "--quiet", name, f"docker-archive:{archive}:{name}"])
+
+
+def unknown(name: str) -> NoReturn:
+    """Raises UsageError for a name that buildah's storage lacks."""
+    raise UsageError(f"buildah's storage has no image {name!r}; `buildah images` lists what is there")
 
 
 def _content_of(name: str) -> str | None:

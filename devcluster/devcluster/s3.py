@@ -36,35 +36,20 @@ class S3Server:
     region: str = REGION
 
     @classmethod
-    def start(cls, workdir: Path, *, port: int | None = None) -> Self:
-        """Starts on a free port of loopback, or on `port` to come back where an earlier server was."""
+    def start(cls, workdir: Path) -> Self:
+        """Starts on a free port of loopback with fresh keys."""
         folder = workdir.absolute() / "buckets"
         folder.mkdir(parents=True, exist_ok=True)
-        chosen = port or free_ports(1)[0]
+        (port,) = free_ports(1)
         access, secret = secrets.token_hex(10), secrets.token_urlsafe(30)
-        command: list[str | Path] = [
-            Programs.default().path("versitygw"),
-            f"--port={LOOPBACK}:{chosen}",
-            f"--region={REGION}",
-            f"--health={HEALTH_PATH}",
-            "posix",
-            folder,
-        ]
-        # Keys go by environment: arguments can be read by everybody on the machine.
-        environment = {**os.environ, "ROOT_ACCESS_KEY": access, "ROOT_SECRET_KEY": secret}
-        daemon = Daemon.start("versitygw", command, log=workdir / "versitygw.log", env=environment)
-        server = cls(f"http://{LOOPBACK}:{chosen}", access, secret, folder, daemon)
+        daemon = _launch(port, folder, workdir / "versitygw.log", (access, secret))
+        return cls(f"http://{LOOPBACK}:{port}", access, secret, folder, daemon)
 
-        def look() -> bool:
-            daemon.require_running()
-            return _answers(chosen)
-
-        try:
-            until("versitygw", look, timeout_s=_READY_S, pause_s=0.02)
-        except BaseException:
-            server.stop()
-            raise
-        return server
+    def restart(self) -> None:
+        """Comes back, after `stop` or in place of it, on the same port with the same keys and objects."""
+        self.stop()
+        port = int(self.endpoint.rpartition(":")[2])
+        self.daemon = _launch(port, self.folder, self.daemon.log, (self.access_key, self.secret_key))
 
     def environment(self) -> dict[str, str]:
         """The usual variables of AWS clients for this server."""
@@ -86,6 +71,31 @@ class S3Server:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def _launch(port: int, folder: Path, log: Path, keys: tuple[str, str]) -> Daemon:
+    command: list[str | Path] = [
+        Programs.default().path("versitygw"),
+        f"--port={LOOPBACK}:{port}",
+        f"--region={REGION}",
+        f"--health={HEALTH_PATH}",
+        "posix",
+        folder,
+    ]
+    # Keys go by environment: arguments can be read by everybody on the machine.
+    environment = {**os.environ, "ROOT_ACCESS_KEY": keys[0], "ROOT_SECRET_KEY": keys[1]}
+    daemon = Daemon.start("versitygw", command, log=log, env=environment)
+
+    def look() -> bool:
+        daemon.require_running()
+        return _answers(port)
+
+    try:
+        until("versitygw", look, timeout_s=_READY_S, pause_s=0.02)
+    except BaseException:
+        daemon.stop()
+        raise
+    return daemon
 
 
 def _answers(port: int) -> bool:
