@@ -1,11 +1,35 @@
 """One budget of time for a wake from zero nodes, and everything that is derived from it.
 
 Both ends are fixed by others: a caller is cut at 58 to 60 s, and Knative caps the time to the first byte. So the
-caller's hold cannot follow the node's boot; it is bounded, and the wake goes on without the caller.
+caller's hold cannot follow the node's boot; it is bounded, and the wake goes on without the caller. `time_chain`
+derives all numbers in one place and `broken` states the inequalities between them.
 """
 
 from dataclasses import dataclass
 from datetime import timedelta
+
+from engine_operator.domain.engine import Resources
+
+CALLER_CUT = timedelta(seconds=58)
+"""Serval's edge ends a request then, whatever we do."""
+
+HOLD = timedelta(seconds=50)
+"""How long a front end holds a caller of a sleeping engine before it answers "come back"."""
+
+RETRY_AFTER = timedelta(seconds=60)
+"""Longest Retry-After that callers are told; an awake pod must still be there when they come back."""
+
+KNATIVE_MAX_TIMEOUT = timedelta(seconds=600)
+"""Knative's `max-revision-timeout-seconds` where nobody changed it."""
+
+KNATIVE_LONGEST_ANNOTATION = timedelta(hours=1)
+"""Upper bound that Knative puts on the autoscaler's window and on pod retention."""
+
+KNATIVE_SHORTEST_WINDOW = timedelta(seconds=6)
+"""Lower bound of the autoscaler's window."""
+
+_DOWNLOAD_BYTES_PER_SECOND = 10_000_000
+_MIB = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -22,3 +46,79 @@ class WakeBudget:
     def total(self) -> timedelta:
         """The wake budget."""
         return self.node_boot + self.image_pull + self.download + self.load + self.margin
+
+
+@dataclass(frozen=True)
+class TimeChain:
+    """Every waiting time that somebody configures, derived from one budget."""
+
+    wake: timedelta
+    progress_deadline: timedelta
+    """Knative gives a new revision up after this."""
+    response_start: timedelta
+    """Longest wait for the first byte of an answer; the activator holds a call so long."""
+    hold: timedelta
+    scale_down_delay: timedelta
+    retry_after: timedelta
+    window: timedelta
+    cap_warning: str | None
+    """What to tell on the ServalSource where the cluster's cap cuts the wake budget, with the command that raises it."""
+
+
+def time_chain(
+    budget: WakeBudget, scale_down_delay: timedelta, window: timedelta, cap_seconds: int | None = None
+) -> TimeChain:
+    """Derive the chain; `cap_seconds` is the cluster's `max-revision-timeout-seconds`, None = Knative's default."""
+    wake = budget.total
+    cap = KNATIVE_MAX_TIMEOUT if cap_seconds is None else timedelta(seconds=cap_seconds)
+    warning = None
+    if cap < wake:
+        seconds = int(wake.total_seconds())
+        warning = (
+            f"a wake may take {seconds} s, but the cluster ends a call that waits for its first byte after "
+            f"{int(cap.total_seconds())} s; to raise it: kubectl patch configmap config-defaults -n knative-serving "
+            f'--type merge -p \'{{"data":{{"max-revision-timeout-seconds":"{seconds}"}}}}\''
+        )
+    return TimeChain(wake, wake, min(wake, cap), HOLD, scale_down_delay, RETRY_AFTER, window, warning)
+
+
+def broken(chain: TimeChain) -> tuple[str, ...]:
+    """Inequalities that the chain breaks, each as a sentence; empty when all hold."""
+    rules = (
+        (chain.progress_deadline >= chain.wake, "progressDeadline must not be shorter than the wake budget"),
+        (chain.response_start <= chain.wake, "responseStart must not be longer than the wake budget"),
+        (chain.hold < CALLER_CUT, "the hold must end before the caller's edge cuts the request"),
+        (chain.hold <= chain.response_start, "the hold must not be longer than responseStart"),
+        (chain.scale_down_delay > chain.retry_after, "scaleDownDelay must be longer than Retry-After"),
+        (
+            chain.scale_down_delay <= KNATIVE_LONGEST_ANNOTATION,
+            "scaleDownDelay must be at most 1 h (Knative)",
+        ),
+        (
+            KNATIVE_SHORTEST_WINDOW <= chain.window <= KNATIVE_LONGEST_ANNOTATION,
+            "window must lie between 6 s and 1 h (Knative)",
+        ),
+    )
+    return tuple(sentence for holds, sentence in rules if not holds)
+
+
+def conversion_deadline(source_bytes: int, budget: WakeBudget) -> int:
+    """Seconds for a whole conversion Job: a node, an image, the transfers both ways, and the work itself."""
+    transfer = 2 * source_bytes / _DOWNLOAD_BYTES_PER_SECOND
+    work = 120 + source_bytes / 50_000_000
+    waiting = budget.node_boot + budget.image_pull + budget.margin
+    return int(waiting.total_seconds() + transfer + work)
+
+
+def conversion_resources(source_bytes: int) -> Resources:
+    """Memory and disk of a conversion, from the size of its source.
+
+    Memory: the converter reads through a mapping and works within 0.6 of the checkpoint, plus the interpreter and a
+    256k tokenizer. Disk: archive, its unpacked files, and the result.
+    """
+    memory = 512 + int(0.6 * source_bytes / _MIB)
+    disk = 512 + int(3 * source_bytes / _MIB)
+    return Resources(
+        requests={"cpu": "500m", "memory": f"{memory}Mi", "ephemeral-storage": f"{disk}Mi"},
+        limits={"memory": f"{memory + 512}Mi", "ephemeral-storage": f"{disk + 1024}Mi"},
+    )

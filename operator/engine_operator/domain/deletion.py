@@ -89,5 +89,42 @@ def suspects(known: Iterable[EngineId], listed: Collection[EngineId] | None) -> 
 
 
 def judge(sweep: Sweep, ledger: DeletionLedger, rule: DeletionRule) -> DeletionVerdict:
-    """Apply the rule to one sweep."""
-    raise NotImplementedError
+    """Apply the rule to one sweep.
+
+    Only a 404 counts towards deletion, and only while a complete list lacks the engine. Anything else that is clear
+    (found, or listed again) clears the record; what is unclear leaves it as it is.
+    """
+    absent = suspects(sweep.known, sweep.listed)
+    missing = _remembered(sweep, ledger, absent)
+    proven = tuple(e for e in absent if e in missing and missing[e].last - missing[e].first >= rule.grace)
+    recent = tuple(t for t in ledger.recent if sweep.now - t < rule.guard_window)
+    used = ledger.override_used if ledger.override_used == sweep.override else None
+    limit = max(rule.guard_count, int(rule.guard_share * (len(sweep.known) + len(recent))))
+    gone: tuple[EngineId, ...] = ()
+    if len(proven) + len(recent) <= limit:
+        gone = proven
+    elif sweep.override is not None and sweep.override == len(proven) and used is None:
+        gone, used = proven, sweep.override
+    kept = {e: m for e, m in missing.items() if e not in gone}
+    return DeletionVerdict(
+        gone=gone,
+        held=() if gone else proven,
+        not_ours=tuple(e for e in absent if sweep.lookups.get(e) is Lookup.FORBIDDEN),
+        ledger=DeletionLedger(kept, recent + (sweep.now,) * len(gone), used),
+    )
+
+
+def _remembered(
+    sweep: Sweep, ledger: DeletionLedger, absent: Collection[EngineId]
+) -> dict[EngineId, Missing]:
+    """The record of 404s after this sweep."""
+    if sweep.listed is None:
+        return dict(ledger.missing)
+    remembered: dict[EngineId, Missing] = {}
+    for engine in absent:
+        before, answer = ledger.missing.get(engine), sweep.lookups.get(engine, Lookup.UNCLEAR)
+        if answer is Lookup.NOT_FOUND:
+            remembered[engine] = Missing(before.first if before else sweep.now, sweep.now)
+        elif answer is Lookup.UNCLEAR and before is not None:
+            remembered[engine] = before
+    return remembered

@@ -3,15 +3,19 @@
 Absence from a list never deletes anything here; that is `deletion`'s rule.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from engine_operator.domain.actions import Action
-from engine_operator.domain.deletion import DeletionLedger, DeletionVerdict, Lookup
+from engine_operator.domain import reasons
+from engine_operator.domain.actions import Action, ApplyEngine, DeleteEngine, EngineRef
+from engine_operator.domain.deletion import DeletionLedger, DeletionVerdict, Lookup, Sweep, judge
 from engine_operator.domain.engine import EngineSpec, SourceSpec
 from engine_operator.domain.keys import EngineId
+from engine_operator.domain.names import discovered_name, require_name
 from engine_operator.domain.policy import Policy
-from engine_operator.domain.serval_facts import Existence, ServalEngine
+from engine_operator.domain.serval_facts import Existence, ServalEngine, Verdict, servable
+from engine_operator.errors import NameTooLong
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class SourceView:
     """TranslationEngines of this source."""
     owned_elsewhere: frozenset[EngineId] = frozenset()
     """Engine ids that an older source of the same server serves."""
-    ledger: DeletionLedger = DeletionLedger({})
+    ledger: DeletionLedger = field(default_factory=lambda: DeletionLedger({}))
 
 
 @dataclass(frozen=True)
@@ -54,4 +58,69 @@ class SourcePlan:
 
 def plan_source(view: SourceView, now: datetime, policy: Policy) -> SourcePlan:
     """Decide what the sweep makes and deletes."""
-    raise NotImplementedError
+    listed = view.listed or ()
+    skipped, wanted = _sorted_out(view, listed)
+    known = {e.engine_id: e for e in view.engines}
+    sweep = Sweep(
+        now=now,
+        listed=None if view.listed is None else frozenset(e.id for e in listed),
+        lookups=view.lookups,
+        known=frozenset(known),
+        override=view.source.allow_mass_deletion,
+    )
+    deletion = judge(sweep, view.ledger, policy.deletion)
+    made = tuple(
+        ApplyEngine(discovered_name(e.id), view.source.namespace, view.source.name, e.id)
+        for e in wanted
+        if e.id not in known
+    )
+    removed = tuple(
+        DeleteEngine(
+            EngineRef(engine.name, engine.namespace, engine.uid), engine.engine_id, reasons.ENGINE_GONE
+        )
+        for engine in (known[e] for e in deletion.gone)
+        if engine.operator_made
+    )
+    existence = {e: _existence(e, sweep, deletion) for e in known}
+    return SourcePlan((*made, *removed), skipped, deletion, existence, len(wanted))
+
+
+def _sorted_out(
+    view: SourceView, listed: Iterable[ServalEngine]
+) -> tuple[tuple[Skipped, ...], tuple[ServalEngine, ...]]:
+    """Split a list into engines that get no resource, with their reasons, and those that do."""
+    skipped: list[Skipped] = []
+    wanted: list[ServalEngine] = []
+    for engine in sorted(listed, key=lambda e: e.id):
+        verdict = _verdict(engine, view)
+        if verdict is None:
+            wanted.append(engine)
+        else:
+            skipped.append(Skipped(engine.id, engine.name, verdict.reason, verdict.message))
+    return tuple(skipped), tuple(wanted)
+
+
+def _verdict(engine: ServalEngine, view: SourceView) -> Verdict | None:
+    if engine.id in view.owned_elsewhere:
+        return Verdict(
+            reasons.ENGINE_OWNED_ELSEWHERE, "an older ServalSource of the same Serval serves this engine"
+        )
+    verdict = servable(engine, view.source.selector)
+    if verdict is not None:
+        return verdict
+    try:
+        require_name(discovered_name(engine.id), view.source.namespace)
+    except NameTooLong as refusal:
+        return Verdict(reasons.NAME_TOO_LONG, str(refusal))
+    return None
+
+
+def _existence(engine: EngineId, sweep: Sweep, deletion: DeletionVerdict) -> Existence:
+    """What one sweep knows of an engine; a person's resource of a gone engine stays gone while the 404s last."""
+    if sweep.listed is not None and engine in sweep.listed:
+        return Existence.PRESENT
+    if engine in deletion.gone:
+        return Existence.GONE
+    if engine in deletion.not_ours:
+        return Existence.NOT_OURS
+    return Existence.UNKNOWN

@@ -240,6 +240,8 @@ class EffectiveServing:
     device: str
     compute_type: str
     runtime_image: str
+    image_chosen: bool = False
+    """A person named the image; otherwise it is this release's, and frozen while a model revision serves."""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
     image_pull_secrets: tuple[str, ...] = ()
@@ -310,6 +312,7 @@ def effective(engine: EngineSpec, source: SourceSpec | None, defaults: Defaults)
         device=base.device,
         compute_type=base.compute_type,
         runtime_image=wish.runtime_image or base.runtime_image,
+        image_chosen=wish.runtime_image is not None,
         node_selector=wish.node_selector or {},
         tolerations=base.tolerations if wish.tolerations is None else wish.tolerations,
         image_pull_secrets=wish.image_pull_secrets or (),

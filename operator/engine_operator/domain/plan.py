@@ -2,36 +2,95 @@
 
 Pure, total and idempotent: the same facts give the same actions, and facts in which everything is as wanted give
 none. It refuses to wait, to retry and to remember; time comes in as `now`, memory as `status`.
+
+Reading order: `plan` here, then `conversion`, `rollout`, `serving`, and `conditions` for what is told.
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 
-from engine_operator.domain.actions import Action
-from engine_operator.domain.engine import Effective, EngineSpec, ObjectStore
-from engine_operator.domain.observed import Observed
+from engine_operator.domain.actions import Action, DeleteInferenceService, WriteStatus
+from engine_operator.domain.attempts import target_of
+from engine_operator.domain.collect import collect
+from engine_operator.domain.conditions import conditions_of
+from engine_operator.domain.conversion import convert, superseded_jobs
+from engine_operator.domain.desired import Desired as Desired
+from engine_operator.domain.desired import Goal, Round, Stage, effective_summary
+from engine_operator.domain.observed import EngineStatus, Known, ManifestFact, Observed, Phase
 from engine_operator.domain.policy import Policy
-from engine_operator.domain.serval_facts import Existence, Verdict
-
-
-@dataclass(frozen=True)
-class Desired:
-    """What people and Serval want of one engine."""
-
-    engine: EngineSpec
-    effective: Effective
-    artifact_store: ObjectStore
-    installation: str
-    existence: Existence = Existence.UNKNOWN
-    """PRESENT for a person's model."""
-    model_revision: int | None = None
-    """Serval's (0 = never built), or `spec.model.revision`; None = unknown in this round."""
-    verdict: Verdict | None = None
-    """Why Serval's engine cannot be served; None if it can."""
-    model_source: ObjectStore | None = None
-    """Exact archive of the wanted revision for bucket access or `spec.model`; None = presigned URL."""
+from engine_operator.domain.rollout import restore, roll_out
+from engine_operator.domain.serval_facts import Existence
+from engine_operator.domain.serving import serving_of
+from engine_operator.domain.transitions import events_between
 
 
 def plan(desired: Desired, observed: Observed, now: datetime, policy: Policy) -> list[Action]:
-    """Decide the actions for one engine, in the order in which they are to be done."""
-    raise NotImplementedError
+    """Decide the actions for one engine, in the order in which they are to be done; WriteStatus comes last."""
+    if observed.deleting:
+        return []
+    round_ = Round(desired, observed, now, policy)
+    stage = _decide(round_)
+    status = replace(stage.status, conditions=conditions_of(desired, observed, stage.status, now, policy))
+    actions = [*stage.actions, *events_between(desired.ref, observed.status, status)]
+    if status != observed.status or stage.applies:
+        actions.append(WriteStatus(desired.ref, status))
+    return actions
+
+
+def _decide(round_: Round) -> Stage:
+    """Choose the stage that this engine is in."""
+    desired, observed = round_.desired, round_.observed
+    status = replace(
+        observed.status,
+        observed_generation=desired.engine.generation,
+        serving=serving_of(round_),
+        effective=effective_summary(desired.effective),
+    )
+    if desired.engine.paused:
+        return Stage(status)
+    if desired.engine.suspended:
+        return _empty(status, "spec.suspended is true", round_)
+    if desired.existence is Existence.GONE:
+        return _empty(status, "the engine is gone in Serval", round_)
+    goal = _goal(round_)
+    if goal is None:
+        return Stage(replace(status, target=None), superseded_jobs(None, round_))
+    stage = _work(goal, status, round_)
+    return replace(
+        stage, actions=(*superseded_jobs(goal, round_), *stage.actions, *collect(stage.status, round_))
+    )
+
+
+def _goal(round_: Round) -> Goal | None:
+    wanted = round_.wanted
+    if wanted is None:
+        return None
+    return Goal(wanted, round_.desired.key(wanted), round_.observed.manifest)
+
+
+def _empty(status: EngineStatus, why: str, round_: Round) -> Stage:
+    """Remove every workload; artifacts stay for a resume, or go with the resource itself."""
+    actions: list[Action] = list(superseded_jobs(None, round_))
+    service = round_.observed.service
+    if service is not None and not service.deleting:
+        actions.append(DeleteInferenceService(round_.desired.ref, why))
+    return Stage(replace(status, target=None, applied=None), tuple(actions))
+
+
+def _work(goal: Goal, status: EngineStatus, round_: Round) -> Stage:
+    """Convert or roll out; a manifest that the serving revision vouches for is never converted again blindly."""
+    target = target_of(goal, round_)
+    manifest = _vouched(goal, status, round_)
+    if manifest.presence is Known.PRESENT:
+        return roll_out(replace(goal, manifest=manifest), target, status, round_)
+    stage = convert(goal, target, status, round_)
+    return replace(stage, actions=(*stage.actions, *restore(goal, stage.status, round_)))
+
+
+def _vouched(goal: Goal, status: EngineStatus, round_: Round) -> ManifestFact:
+    """While the store is silent, a running service goes on being looked after by what it names itself."""
+    service = round_.observed.service
+    if goal.manifest.presence is not Known.UNKNOWN or service is None or service.artifact_key != goal.key:
+        return goal.manifest
+    settled = status.target is not None and status.target.phase is Phase.SERVING
+    return ManifestFact(Known.PRESENT, service.manifest_sha256) if settled else goal.manifest

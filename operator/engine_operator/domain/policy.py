@@ -14,13 +14,16 @@ class Policy:
 
     converter_image: str
     """Image of conversion Jobs, by digest."""
-    backoff: Backoff = Backoff()
-    budget: WakeBudget = WakeBudget()
-    deletion: DeletionRule = DeletionRule()
+    backoff: Backoff = field(default_factory=Backoff)
+    budget: WakeBudget = field(default_factory=WakeBudget)
+    deletion: DeletionRule = field(default_factory=DeletionRule)
     max_rolling: int = 3
     """Engines that roll out at once: each wakes a pod, perhaps a node."""
     max_converting: int = 3
     """Conversion Jobs at once."""
+    roll_release: bool = False
+    """Roll live engines onto this release's image, `max_rolling` at a time; otherwise an engine takes the new image
+    with its next model, so that an upgrade of the operator restarts nothing."""
     auto_swap_after: timedelta = timedelta(seconds=60)
     """Strategy Auto: how long a new pod may want the GPU of the pod it replaces before they swap."""
     source_url_lifetime: timedelta = timedelta(minutes=50)

@@ -1,0 +1,51 @@
+"""Attempts and failures: how a target moves through them, written down in status and nowhere else."""
+
+from dataclasses import replace
+
+from engine_operator.domain import reasons
+from engine_operator.domain.desired import Goal, Round
+from engine_operator.domain.observed import EngineStatus, Failure, Phase, ProcessFailure, TargetStatus
+
+
+def target_of(goal: Goal, round_: Round) -> TargetStatus:
+    """The target to go on with: the one in status if it is still what is wanted, else a fresh one.
+
+    Another value of the retry annotation makes a fresh one too, whatever the old one had come to.
+    """
+    token = round_.desired.engine.retry_token
+    old = round_.observed.status.target
+    if old is not None and old.artifact_key == goal.key and old.retry_token == token:
+        return old
+    return TargetStatus(goal.revision, goal.key, Phase.PENDING, retry_token=token)
+
+
+def due(target: TargetStatus, round_: Round) -> bool:
+    """Whether the next attempt may start now."""
+    if target.phase is not Phase.BACKING_OFF:
+        return True
+    return target.next_retry is not None and round_.now >= target.next_retry
+
+
+def failed(
+    status: EngineStatus, target: TargetStatus, failure: ProcessFailure, round_: Round
+) -> EngineStatus:
+    """Record that the target's latest attempt failed, and when the next one may start."""
+    policy, seed = round_.policy, f"{round_.desired.engine.namespace}/{round_.desired.engine.name}"
+    attempts = max(target.attempts, 1)
+    hopeless = target.phase is not Phase.ROLLING_OUT and failure.reason in reasons.HOPELESS
+    retry = None if hopeless else policy.backoff.next_retry(attempts, seed, round_.now)
+    return replace(
+        status,
+        target=replace(target, phase=Phase.BACKING_OFF, attempts=attempts, next_retry=retry),
+        last_failure=Failure(target.revision, target.phase, failure.reason, failure.message, round_.now),
+    )
+
+
+def record_error(status: EngineStatus, failure: ProcessFailure, round_: Round) -> EngineStatus:
+    """Record that an action of this round failed at the API, at Serval or at the store.
+
+    For the executor: the plan's status is not written then, this one is. Without a target nothing changes.
+    """
+    if status.target is None or status.target.phase is Phase.BACKING_OFF:
+        return status
+    return failed(status, status.target, failure, round_)

@@ -1,0 +1,125 @@
+"""What is wanted of one engine, and the record that one round of planning works on."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+
+from engine_operator.domain.actions import Action, ApplyInferenceService, EngineRef, ServiceTemplate
+from engine_operator.domain.engine import Effective, EngineSpec, Exposure, ObjectStore
+from engine_operator.domain.keys import ArtifactKey
+from engine_operator.domain.observed import EngineStatus, ManifestFact, Observed
+from engine_operator.domain.policy import Policy
+from engine_operator.domain.serval_facts import Existence, Verdict
+
+
+@dataclass(frozen=True)
+class Desired:
+    """What people and Serval want of one engine."""
+
+    engine: EngineSpec
+    effective: Effective
+    artifact_store: ObjectStore
+    installation: str
+    existence: Existence = Existence.UNKNOWN
+    """PRESENT for a person's model."""
+    model_revision: int | None = None
+    """Serval's (0 = never built), or `spec.model.revision`; None = unknown in this round."""
+    verdict: Verdict | None = None
+    """Why Serval's engine cannot be served; None if it can."""
+    model_source: ObjectStore | None = None
+    """Exact archive of the wanted revision for bucket access or `spec.model`; None = presigned URL."""
+
+    @property
+    def ref(self) -> EngineRef:
+        """Identity of the resource that owns everything made for it."""
+        return EngineRef(self.engine.name, self.engine.namespace, self.engine.uid)
+
+    def key(self, revision: int) -> ArtifactKey:
+        """Artifact key of one of its revisions."""
+        return ArtifactKey.of(self.engine.engine_id, revision, self.effective.options)
+
+    def location(self, key: ArtifactKey) -> str:
+        """`s3://…/<installation>/<artifactKey>/`."""
+        return f"{self.artifact_store.uri.rstrip('/')}/{self.installation}/{key}/"
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of planning: everything that its stages read."""
+
+    desired: Desired
+    observed: Observed
+    now: datetime
+    policy: Policy
+
+    @property
+    def wanted(self) -> int | None:
+        """The revision that should serve; what was last wanted where Serval cannot be asked, None if none is."""
+        desired, status = self.desired, self.observed.status
+        if desired.verdict is not None or desired.existence in (Existence.GONE, Existence.NOT_OURS):
+            return None
+        if desired.engine.pinned is not None:
+            return desired.engine.pinned
+        if desired.model_revision is not None:
+            return desired.model_revision or None
+        known = status.target or status.serving
+        return known.revision if known else None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one stage of a round leads to."""
+
+    status: EngineStatus
+    actions: tuple[Action, ...] = ()
+
+    @property
+    def applies(self) -> bool:
+        """Whether the InferenceService is applied, whose answer belongs into the status."""
+        return any(isinstance(action, ApplyInferenceService) for action in self.actions)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The artifact that a round works towards."""
+
+    revision: int
+    key: ArtifactKey
+    manifest: ManifestFact
+
+
+def template_hash(template: ServiceTemplate) -> str:
+    """Hash of a template's content, the same in every process."""
+
+    def plain(value: object) -> object:
+        if isinstance(value, Enum):
+            return value.value
+        if isinstance(value, timedelta):
+            return value.total_seconds()
+        return str(value)
+
+    text = json.dumps(asdict(template), sort_keys=True, default=plain)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def effective_summary(effective: Effective) -> dict[str, str]:
+    """`status.effective`: the decided settings as people read them."""
+    serving = effective.serving
+    summary = {
+        "profile": serving.profile.value,
+        "protocol": serving.protocol.value,
+        "exposure": serving.exposure.value,
+        "quantization": effective.options.quantization.value,
+        "computeType": serving.compute_type,
+        "replicas": f"{serving.min_replicas}..{serving.max_replicas}",
+        "concurrency": str(serving.concurrency),
+        "scaleDownDelay": f"{int(serving.scale_down_delay.total_seconds())}s",
+        "window": f"{int(serving.window.total_seconds())}s",
+        "strategy": effective.rollout.strategy.value,
+        "start": effective.rollout.start.value,
+    }
+    if serving.exposure is Exposure.EXTERNAL:
+        summary["warning"] = "ExposedExternally: whoever reaches the ingress may use this engine"
+    return summary
