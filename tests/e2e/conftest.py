@@ -1,0 +1,47 @@
+"""One installation for all tests of the tier; each test makes engines of its own and lets them be deleted."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.live.models import TINY, archive, noisy_copy
+from tests.support.live.world import Options, World
+from tests.support.serval import EngineSpec
+
+
+@pytest.fixture(scope="session")
+def world() -> Iterator[World]:
+    """The chart, a Serval stand-in, a store and a ServalSource that follows the stand-in."""
+    if not os.environ.get("KUBECONFIG"):
+        pytest.fail("these tests run inside the cluster's network: make test-e2e")
+    with World(Options()) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def first_archive(world: World) -> Path:
+    """The trained tiny model as Serval stores it."""
+    return archive(TINY, world.scratch / "first.tar.gz")
+
+
+@pytest.fixture(scope="session")
+def second_checkpoint(world: World) -> Path:
+    """A checkpoint that translates differently from the first."""
+    return noisy_copy(world.scratch / "second", seed=2)
+
+
+@pytest.fixture(scope="session")
+def second_archive(world: World, second_checkpoint: Path) -> Path:
+    """The second checkpoint as Serval stores it."""
+    return archive(second_checkpoint, world.scratch / "second.tar.gz")
+
+
+@pytest.fixture
+def engine(world: World, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A Serval engine that was never built; deleted afterwards. The value is its id."""
+    made = world.serval.add_engine(EngineSpec(name=request.node.name, source="en", target="es"))
+    yield made.id
+    if made.id in world.serval.backend.world.engines:
+        world.serval.delete_engine(made.id)
