@@ -10,7 +10,9 @@
     │   ├── ServalRefusedCredentials  401: the key or token is not accepted
     │   ├── ServalForbids             403: another owner's engine, or a scope is missing
     │   ├── ServalLacks               404: no such engine or build
-    │   └── ServalDeclines            400, 405, 409: this can't be done with this engine
+    │   ├── ServalDeclines            400, 405, 409: this can't be done with this engine
+    │   ├── ModelUnavailable          no archive of the wanted revision is offered                 retryable
+    │   └── ModelSuperseded           the archive that is offered is of another revision           retryable
     ├── StoreError                    the artifact store                                                exit 4
     │   ├── StoreUnreachable          no answer in time, or 5xx                                    retryable
     │   ├── StoreRefuses              wrong keys, or keys that may not do this
@@ -105,6 +107,20 @@ class ServalDeclines(ServalError):
     """Serval understood and can't: not persisted, never trained, wrong type."""
 
     reason = "Declined"
+
+
+class ModelUnavailable(ServalError):
+    """Serval has no archive to offer, although the build completed: not uploaded, or removed by its cleanup."""
+
+    reason = "SourceMissing"
+    retryable = True
+
+
+class ModelSuperseded(ServalError):
+    """Serval offers the archive of another revision than the one that was asked for."""
+
+    reason = "ModelSuperseded"
+    retryable = True
 
 
 class StoreError(OperatorError):

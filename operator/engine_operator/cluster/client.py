@@ -144,9 +144,12 @@ class ClusterClient:
             "PATCH", path, query={"fieldManager": FIELD_MANAGER}, body=change, headers=_MERGE
         )
 
-    async def delete(self, ref: ObjectRef) -> bool:
-        """Delete in the background; True if there was something to delete. Raises Outdated if `uid` is another's."""
-        options: Json = {"propagationPolicy": "Background"}
+    async def delete(self, ref: ObjectRef, propagation: str = "Background") -> bool:
+        """Delete; True if there was something to delete. Raises Outdated if `uid` is another's.
+
+        `Foreground` keeps the object until everything that it owns is gone.
+        """
+        options: Json = {"propagationPolicy": propagation}
         if ref.uid:
             options["preconditions"] = {"uid": ref.uid}
         try:
