@@ -88,6 +88,7 @@ def write_source_status(status: SourceStatus) -> Json:
         "skipped": _write_skipped(status),
         "missing": {
             str(engine): {"first": when(entry.first), "last": when(entry.last)}
+            | ({"released": True} if entry.released else {})
             for engine, entry in sorted(status.ledger.missing.items())
         }
         or None,
@@ -126,7 +127,9 @@ def _read_ledger(body: JsonView) -> DeletionLedger:
     missing: dict[EngineId, Missing] = {}
     for engine, entry in (body.get("missing") or {}).items():
         try:
-            missing[EngineId(engine)] = Missing(time_of(entry, "first"), time_of(entry, "last"))
+            missing[EngineId(engine)] = Missing(
+                time_of(entry, "first"), time_of(entry, "last"), bool(entry.get("released"))
+            )
         except (KeyError, ValueError, TypeError):
             continue  # It starts anew, which only delays a deletion.
     deletions = body.get("deletions") or {}

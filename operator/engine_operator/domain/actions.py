@@ -68,6 +68,9 @@ class ServiceTemplate:
     """With the frozen runtime image."""
     initial_scale: int
     progress_deadline_seconds: int
+    response_start_seconds: int
+    """How long a call may wait for the first byte, thus for a wake; never above the cluster's cap, or Knative refuses
+    the whole service."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ class ApplyInferenceService:
     template: ServiceTemplate
     template_hash: str
     reclaim: bool = False
-    """Take back, this once, a field that somebody overwrote (the only forced apply there is)."""
+    """Take back, this once, a field that somebody overwrote."""
 
 
 @dataclass(frozen=True)

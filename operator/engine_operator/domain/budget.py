@@ -62,7 +62,7 @@ class TimeChain:
     retry_after: timedelta
     window: timedelta
     cap_warning: str | None
-    """What to tell on the ServalSource where the cluster's cap cuts the wake budget, with the command that raises it."""
+    """What to tell on the ServalSource where the cluster's cap cuts the wake budget, and the command that raises it."""
 
 
 def time_chain(

@@ -6,7 +6,7 @@ once, nothing goes until a person releases that number.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -41,6 +41,8 @@ class Missing:
 
     first: datetime
     last: datetime
+    released: bool = False
+    """Proven gone and let go: a person's resource stays, and must neither come back nor count again."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class DeletionVerdict:
     """What one sweep may do."""
 
     gone: tuple[EngineId, ...]
-    """Delete these now."""
+    """Let these go now, or already gone while their resource remains."""
     held: tuple[EngineId, ...]
     """Proven gone, but too many at once."""
     not_ours: tuple[EngineId, ...]
@@ -91,12 +93,17 @@ def suspects(known: Iterable[EngineId], listed: Collection[EngineId] | None) -> 
 def judge(sweep: Sweep, ledger: DeletionLedger, rule: DeletionRule) -> DeletionVerdict:
     """Apply the rule to one sweep.
 
-    Only a 404 counts towards deletion, and only while a complete list lacks the engine. Anything else that is clear
-    (found, or listed again) clears the record; what is unclear leaves it as it is.
+    Only a 404 counts towards deletion, and only while a complete list lacks the engine. An engine that is found or
+    listed again loses its record; an unclear answer leaves it as it is.
     """
     absent = suspects(sweep.known, sweep.listed)
     missing = _remembered(sweep, ledger, absent)
-    proven = tuple(e for e in absent if e in missing and missing[e].last - missing[e].first >= rule.grace)
+    released = tuple(e for e, m in sorted(missing.items()) if m.released and e in sweep.known)
+    proven = tuple(
+        e
+        for e in absent
+        if e in missing and not missing[e].released and missing[e].last - missing[e].first >= rule.grace
+    )
     recent = tuple(t for t in ledger.recent if sweep.now - t < rule.guard_window)
     used = ledger.override_used if ledger.override_used == sweep.override else None
     limit = max(rule.guard_count, int(rule.guard_share * (len(sweep.known) + len(recent))))
@@ -105,9 +112,9 @@ def judge(sweep: Sweep, ledger: DeletionLedger, rule: DeletionRule) -> DeletionV
         gone = proven
     elif sweep.override is not None and sweep.override == len(proven) and used is None:
         gone, used = proven, sweep.override
-    kept = {e: m for e, m in missing.items() if e not in gone}
+    kept = {e: replace(m, released=m.released or e in gone) for e, m in missing.items()}
     return DeletionVerdict(
-        gone=gone,
+        gone=(*gone, *released),
         held=() if gone else proven,
         not_ours=tuple(e for e in absent if sweep.lookups.get(e) is Lookup.FORBIDDEN),
         ledger=DeletionLedger(kept, recent + (sweep.now,) * len(gone), used),
@@ -117,14 +124,15 @@ def judge(sweep: Sweep, ledger: DeletionLedger, rule: DeletionRule) -> DeletionV
 def _remembered(
     sweep: Sweep, ledger: DeletionLedger, absent: Collection[EngineId]
 ) -> dict[EngineId, Missing]:
-    """The record of 404s after this sweep."""
+    """The record of 404s after this sweep; engines without a resource are forgotten."""
     if sweep.listed is None:
-        return dict(ledger.missing)
+        return {e: m for e, m in ledger.missing.items() if e in sweep.known}
     remembered: dict[EngineId, Missing] = {}
     for engine in absent:
         before, answer = ledger.missing.get(engine), sweep.lookups.get(engine, Lookup.UNCLEAR)
         if answer is Lookup.NOT_FOUND:
-            remembered[engine] = Missing(before.first if before else sweep.now, sweep.now)
+            first = before or Missing(sweep.now, sweep.now)
+            remembered[engine] = replace(first, last=sweep.now)
         elif answer is Lookup.UNCLEAR and before is not None:
             remembered[engine] = before
     return remembered

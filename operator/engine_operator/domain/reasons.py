@@ -38,8 +38,8 @@ NOT_SELECTED = _reason(
 )  # fmt: skip
 MODEL_NOT_PERSISTED = _reason(
     "ModelNotPersisted", "skipped, Degraded",
-    "The engine was created without `isModelPersisted: true`. Serval then keeps no model file, and the choice cannot be "
-    "changed later: the engine has to be created again.",
+    "The engine was created without `isModelPersisted: true`. Serval then keeps no model file, and the choice cannot "
+    "be changed later: the engine has to be created again.",
 )  # fmt: skip
 NEVER_TRAINED = _reason(
     "NeverTrained", "skipped, Degraded",
@@ -51,8 +51,8 @@ ENGINE_OWNED_ELSEWHERE = _reason(
 )  # fmt: skip
 NAME_TOO_LONG = _reason(
     "NameTooLong", "skipped, Degraded",
-    "The resource's name and namespace do not fit into the DNS label that Knative builds for the predictor. The message "
-    "has the numbers; choose a shorter name or namespace.",
+    "The resource's name and namespace do not fit into the DNS label that Knative builds for the predictor. The "
+    "message has the numbers; choose a shorter name or namespace.",
 )  # fmt: skip
 
 # Available
@@ -118,8 +118,8 @@ BACKING_OFF = _reason(
 )
 RETRIES_EXHAUSTED = _reason(
     "RetriesExhausted", "Progressing, Degraded",
-    "The last attempt failed and none is left, or trying again cannot help. The next build starts anew; so does any new "
-    "value of the annotation `serval-live.dev/retry`.",
+    "The last attempt failed and none is left, or trying again cannot help. The next build starts anew; so does any "
+    "new value of the annotation `serval-live.dev/retry`.",
 )  # fmt: skip
 PAUSED = _reason(
     "Paused", "Progressing", "`spec.paused` is true: nothing is changed, only the status is kept."
@@ -155,8 +155,8 @@ STORAGE_UNKNOWN = _reason(
 )
 ARTIFACT_STORE_IN_USE = _reason(
     "ArtifactStoreInUse", "StorageReady",
-    "The installation's folder carries another cluster's marker that is younger than a day. Nothing is collected there; "
-    "give this installation its own `spec.installation`.",
+    "The installation's folder carries another cluster's marker that is younger than a day. Nothing is collected "
+    "there; give this installation its own `spec.installation`.",
 )  # fmt: skip
 
 # Degraded

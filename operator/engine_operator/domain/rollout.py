@@ -21,6 +21,7 @@ from engine_operator.domain.actions import (
     ServiceTemplate,
 )
 from engine_operator.domain.attempts import due, failed
+from engine_operator.domain.budget import time_chain
 from engine_operator.domain.desired import Goal, Round, Stage, template_hash
 from engine_operator.domain.engine import Profile, RolloutStart, Strategy
 from engine_operator.domain.observed import (
@@ -54,7 +55,9 @@ def runs(service: ServiceState | None, goal: Goal) -> bool:
 
 def template(goal: Goal, attempt: int, initial_scale: int, image: str, round_: Round) -> ServiceTemplate:
     """The complete InferenceService of one artifact."""
-    desired = round_.desired
+    desired, chosen = round_.desired, round_.desired.effective.serving
+    cap = round_.observed.knative.max_revision_timeout_seconds
+    chain = time_chain(round_.policy.budget, chosen.scale_down_delay, chosen.window, cap)
     return ServiceTemplate(
         engine=desired.ref,
         engine_id=desired.engine.engine_id,
@@ -64,9 +67,10 @@ def template(goal: Goal, attempt: int, initial_scale: int, image: str, round_: R
         attempt=attempt,
         model_uri=desired.location(goal.key),
         store=desired.artifact_store,
-        serving=replace(desired.effective.serving, runtime_image=image),
+        serving=replace(chosen, runtime_image=image),
         initial_scale=initial_scale,
-        progress_deadline_seconds=int(round_.policy.budget.total.total_seconds()),
+        progress_deadline_seconds=int(chain.progress_deadline.total_seconds()),
+        response_start_seconds=int(chain.response_start.total_seconds()),
     )
 
 

@@ -1,0 +1,152 @@
+"""The InferenceService of one engine.
+
+One inline container, and deliberately nothing of KServe's own model machinery: a ServingRuntime would roll every
+engine when it changes, `model` without a storage URI adds a multi-model agent, and a `storageUri` (or an environment
+variable called STORAGE_URI) brings KServe's initializer. The predictor downloads and checks its model itself.
+
+Everything in the object is constant for one model revision and attempt, annotations included: KServe copies them into
+the revision template, where any change makes a new revision and restarts a pod. Bookkeeping lives in the
+TranslationEngine's status.
+"""
+
+from engine_operator.cluster.builders import common
+from engine_operator.cluster.builders.common import Json, mount, variable
+from engine_operator.domain import wire
+from engine_operator.domain.actions import ServiceTemplate
+from engine_operator.domain.engine import EffectiveServing, Exposure, Protocol
+
+API_VERSION = "serving.kserve.io/v1beta1"
+COMPONENT = "predictor"
+
+REST_PORT = 8080
+GRPC_PORT = 8081
+
+
+def inference_service(template: ServiceTemplate) -> Json:
+    """The complete desired object, for server-side apply."""
+    engine, serving = template.engine, template.serving
+    labels = common.labels(engine, COMPONENT)
+    if serving.exposure is Exposure.CLUSTER_LOCAL:
+        labels["networking.knative.dev/visibility"] = "cluster-local"
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "InferenceService",
+        "metadata": {
+            "name": engine.name,
+            "namespace": engine.namespace,
+            "labels": labels,
+            "annotations": _annotations(template),
+            "ownerReferences": common.owned_by_engine(engine),
+        },
+        "spec": {"predictor": _predictor(template)},
+    }
+
+
+def _annotations(template: ServiceTemplate) -> Json:
+    """Knative's settings that KServe has no field for."""
+    serving = template.serving
+    return {
+        "serving.knative.dev/progress-deadline": f"{template.progress_deadline_seconds}s",
+        "autoscaling.knative.dev/scale-to-zero-pod-retention-period": _seconds(
+            serving.scale_down_delay.total_seconds()
+        ),
+        "autoscaling.knative.dev/window": _seconds(serving.window.total_seconds()),
+        wire.ANNOTATION_INITIAL_SCALE: str(template.initial_scale),
+    }
+
+
+def _seconds(value: float) -> str:
+    return f"{int(value)}s"
+
+
+def _predictor(template: ServiceTemplate) -> Json:
+    serving = template.serving
+    predictor: Json = {
+        "minReplicas": serving.min_replicas,
+        "maxReplicas": serving.max_replicas,
+        "scaleMetric": "concurrency",
+        "scaleTarget": serving.concurrency,
+        "containerConcurrency": 0,
+        "timeout": template.response_start_seconds,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "containers": [_container(template)],
+        "volumes": _volumes(template),
+    }
+    if serving.node_selector:
+        predictor["nodeSelector"] = dict(serving.node_selector)
+    if serving.tolerations:
+        predictor["tolerations"] = [common.toleration(t) for t in serving.tolerations]
+    if serving.image_pull_secrets:
+        predictor["imagePullSecrets"] = [{"name": name} for name in serving.image_pull_secrets]
+    return predictor
+
+
+def _container(template: ServiceTemplate) -> Json:
+    serving = template.serving
+    mounts = [mount("cache", common.CACHE_DIR), mount("tmp", "/tmp")]
+    if template.store.ca_config_map:
+        mounts.append(mount("store-ca", common.CA_DIR, read_only=True))
+    return {
+        "name": wire.CONTAINER,
+        "image": serving.runtime_image,
+        "args": ["serve"],
+        "ports": [_port(serving.protocol)],
+        "env": _environment(template),
+        "resources": common.resources(serving.resources),
+        "securityContext": common.restricted(),
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "volumeMounts": mounts,
+        **_probes(serving),
+    }
+
+
+def _port(protocol: Protocol) -> Json:
+    """Knative routes to one port, and its name decides how: `h2c` for gRPC, no name for HTTP/1.1 and HTTP/2 alike."""
+    if protocol is Protocol.GRPC:
+        return {"name": "h2c", "containerPort": GRPC_PORT, "protocol": "TCP"}
+    return {"containerPort": REST_PORT, "protocol": "TCP"}
+
+
+def _probes(serving: EffectiveServing) -> Json:
+    """Probes without a port take the serving port: the only one that Knative's proxy can probe.
+
+    Liveness waits five seconds: while a large tokenizer loads, the interpreter answers nothing for about one.
+    """
+    if serving.protocol is Protocol.GRPC:
+        ready: Json = {"grpc": {"port": GRPC_PORT}}
+        live: Json = {"tcpSocket": {"port": GRPC_PORT}}
+    else:
+        ready = {"httpGet": {"path": "/v2/health/ready", "port": REST_PORT}}
+        live = {"httpGet": {"path": "/v2/health/live", "port": REST_PORT}}
+    return {
+        "readinessProbe": {**ready, "timeoutSeconds": 5, "periodSeconds": 1, "failureThreshold": 3},
+        "livenessProbe": {**live, "timeoutSeconds": 5, "periodSeconds": 10, "failureThreshold": 6},
+    }
+
+
+def _environment(template: ServiceTemplate) -> list[Json]:
+    """What the predictor must find, how it computes, and how it reaches the store; people's own variables last."""
+    serving = template.serving
+    environment = [
+        variable(wire.ENV_MODEL_URI, template.model_uri),
+        variable(wire.ENV_MODEL_NAME, template.engine.name),
+        variable(wire.ENV_ENGINE_ID, template.engine_id),
+        variable(wire.ENV_MODEL_REVISION, template.model_revision),
+        variable(wire.ENV_MANIFEST_SHA256, template.manifest_sha256),
+        variable(wire.ENV_ATTEMPT, template.attempt),
+        variable("SERVAL_LIVE_CACHE_DIR", common.CACHE_DIR),
+        variable("SERVAL_LIVE_DEVICE", serving.device),
+        variable("SERVAL_LIVE_COMPUTE_TYPE", serving.compute_type),
+        *common.store_environment(template.store, template.store.for_readers),
+    ]
+    taken = {entry["name"] for entry in environment}
+    return environment + [variable(e.name, e.value) for e in serving.env if e.name not in taken]
+
+
+def _volumes(template: ServiceTemplate) -> list[Json]:
+    volumes = [common.scratch_volume("cache"), common.scratch_volume("tmp", "256Mi")]
+    if template.store.ca_config_map:
+        volumes.append(common.authority_volume("store-ca", template.store.ca_config_map))
+    return volumes
