@@ -156,11 +156,13 @@ class EmitEvent:
 
 @dataclass(frozen=True)
 class ApplyEngine:
-    """Make a TranslationEngine for a discovered engine: `spec.source` and labels, nothing else."""
+    """Make a TranslationEngine for a discovered engine: `spec.source`, labels and its owner, nothing else."""
 
     name: str
     namespace: str
     serval_source: str
+    source_uid: str
+    """The ServalSource owns what was discovered through it: whoever deletes it means its engines too."""
     engine_id: EngineId
 
 

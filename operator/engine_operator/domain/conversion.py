@@ -76,20 +76,24 @@ def _follow(job: JobState, target: TargetStatus, status: EngineStatus, round_: R
             reasons.MANIFEST_MISSING, f"Job {job.name} succeeded, but there is no manifest"
         )
         return Stage(failed(status, target, failure, round_))
-    return Stage(status, _source_url(job, target, round_))
+    if job.phase not in (JobPhase.WAITING, JobPhase.NEEDS_SOURCE):
+        return Stage(status)
+    if job.source_written is not None and round_.now - job.source_written < round_.policy.source_url_lifetime:
+        return Stage(status)
+    return Stage(status, _source_url(job.name, target.revision, round_))
 
 
-def _source_url(job: JobState, target: TargetStatus, round_: Round) -> tuple[Action, ...]:
-    """Hand over a presigned URL only when the pod has a node: the URL lives an hour, and a node may take a while."""
+def _source_url(job: str, revision: int, round_: Round) -> tuple[Action, ...]:
+    """Hand over a presigned URL, where the Job needs one.
+
+    At once with the Job: a container that finds no Secret is tried again only ten seconds later. And again for as long
+    as its pod has not started, since the URL lives an hour and a node may take a while.
+    """
     desired = round_.desired
     if desired.model_source is not None or not isinstance(desired.engine.origin, SourceRef):
         return ()
-    if job.phase is not JobPhase.NEEDS_SOURCE:
-        return ()
-    if job.source_written is not None and round_.now - job.source_written < round_.policy.source_url_lifetime:
-        return ()
     origin = desired.engine.origin
-    return (RefreshSourceUrl(desired.ref, job.name, origin.serval_source, origin.engine_id, target.revision),)
+    return (RefreshSourceUrl(desired.ref, job, origin.serval_source, origin.engine_id, revision),)
 
 
 def _start(goal: Goal, target: TargetStatus, status: EngineStatus, round_: Round) -> Stage:
@@ -116,4 +120,5 @@ def _start(goal: Goal, target: TargetStatus, status: EngineStatus, round_: Round
         image_pull_secrets=desired.effective.serving.image_pull_secrets or policy.image_pull_secrets,
     )
     target = replace(target, phase=Phase.CONVERTING, attempts=attempt, next_retry=None)
-    return Stage(replace(status, target=target), (StartConversion(conversion),))
+    handed_over = _source_url(conversion.job, goal.revision, round_)
+    return Stage(replace(status, target=target), (StartConversion(conversion), *handed_over))

@@ -70,7 +70,7 @@ def plan_source(view: SourceView, now: datetime, policy: Policy) -> SourcePlan:
     )
     deletion = judge(sweep, view.ledger, policy.deletion)
     made = tuple(
-        ApplyEngine(discovered_name(e.id), view.source.namespace, view.source.name, e.id)
+        ApplyEngine(discovered_name(e.id), view.source.namespace, view.source.name, view.source.uid, e.id)
         for e in wanted
         if e.id not in known
     )
