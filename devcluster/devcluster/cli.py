@@ -1,16 +1,196 @@
-"""Command line."""
+"""Command line. Answers go to stdout, progress to stderr, failures end with the exit code of their error."""
 
-import sys
+import argparse
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from devcluster.errors import DevclusterError
+from devcluster import backends, images
+from devcluster.control_plane import ControlPlane
+from devcluster.errors import DevclusterError, NotRunning, UsageError
+from devcluster.processes import tail
 from devcluster.programs import Programs
+from devcluster.progress import say
+from devcluster.status import report
+
+_DESCRIPTION = """\
+A real Kubernetes + Knative + Kourier + KServe + S3 on this machine.
+
+  devcluster up                                start it (minutes the first time, under a minute later)
+  devcluster exec -- kubectl get pods -A       run a program inside the cluster's network
+  devcluster load-image dev.local/x:1          give an image of buildah's storage to the cluster
+  devcluster down                              remove it without a trace
+
+Which cluster: the one of KUBECONFIG if that is set, else kind where a Docker engine answers, else one that is built
+from source. Built programs are kept in ~/.cache/serval-live (SERVAL_LIVE_CACHE chooses another folder).
+"""
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    options = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = options.run
     try:
-        if sys.argv[1] == "build":
-            Programs.default().build_all(sys.argv[2:] or None)
+        return command(options)
     except DevclusterError as error:
-        print(error, file=sys.stderr)
+        say(f"error ({error.reason}): {error}")
         return error.exit_code
+    except KeyboardInterrupt:
+        say("interrupted; `devcluster down` removes what was begun")
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="devcluster", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, run: Callable[[argparse.Namespace], int], help_text: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=help_text, description=help_text)
+        added.set_defaults(run=run)
+        return added
+
+    add("up", _up, "Start the cluster and wait until everything answers. Returns at once where it runs.")
+    add("down", _down, "End and remove the cluster: processes, namespaces, mounts, cgroups, files.")
+    add(
+        "status",
+        _status,
+        "Show which cluster is used, whether it runs, and its pods. Exit code 6 if not running.",
+    )
+    add(
+        "kubeconfig",
+        _kubeconfig,
+        "Print the path of the kubeconfig. Its server is reachable inside `exec` only.",
+    )
+    load = add(
+        "load-image", _load_image, "Give an image of buildah's storage to the cluster, under the same name."
+    )
+    load.add_argument(
+        "name", nargs="+", help="image name with tag, e.g. dev.local/serval-live/predictor:0123456789ab"
+    )
+    run = add(
+        "exec", _exec, "Run a program inside the cluster's network, with KUBECONFIG and the cluster's DNS."
+    )
+    run.add_argument(
+        "words", nargs=argparse.REMAINDER, metavar="-- PROGRAM ...", help="the program and its arguments"
+    )
+    logs = add("logs", _logs, "Print the log of a program of the node (no name: list them), e.g. kubelet.")
+    logs.add_argument("name", nargs="?", help="kubelet, containerd, kube-apiserver, etcd, ...")
+    logs.add_argument("--lines", type=int, default=200, help="how many of the last lines (default 200)")
+    build = add(
+        "build", _build, "Build programs into the cache: all but kind, or those of the named modules."
+    )
+    build.add_argument(
+        "module", nargs="*", help="kubernetes, versitygw, knative, kserve, coredns, helm, kind, pause"
+    )
+    path = add("program", _program, "Print the path of a built program, building it first if need be.")
+    path.add_argument("name", help="kubectl, helm, kube-apiserver, versitygw, ...")
+    _add_image_command(
+        add("build-image", _build_image, "Build an image of the repository's Dockerfile by buildah.")
+    )
+    plane = add(
+        "control-plane", _control_plane, "Run only etcd and kube-apiserver on loopback until interrupted."
+    )
+    plane.add_argument("--controllers", action="store_true", help="with kube-controller-manager")
+    plane.add_argument("--resource-types", action="store_true", help="with the CRDs of Knative and KServe")
+    plane.add_argument(
+        "--workdir", type=Path, help="keep data, logs and kubeconfig here (default: a temporary folder)"
+    )
+    return parser
+
+
+def _add_image_command(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--target", required=True, help="stage of the Dockerfile: predictor, operator, ...")
+    parser.add_argument("--tag", help="full name (default: dev.local/serval-live/TARGET:CONTENT-HASH)")
+    parser.add_argument("--load", action="store_true", help="load it into the cluster as well")
+
+
+def _up(_: argparse.Namespace) -> int:
+    backends.current().up()
+    return 0
+
+
+def _down(_: argparse.Namespace) -> int:
+    backends.current().down()
+    return 0
+
+
+def _status(_: argparse.Namespace) -> int:
+    backend = backends.current()
+    print(report(backend))
+    return 0 if backend.is_up() else NotRunning.exit_code
+
+
+def _kubeconfig(_: argparse.Namespace) -> int:
+    print(backends.current().kubeconfig())
+    return 0
+
+
+def _load_image(options: argparse.Namespace) -> int:
+    backend = backends.current()
+    for name in options.name:
+        backend.load_image(name)
+    return 0
+
+
+def _exec(options: argparse.Namespace) -> int:
+    words = options.words[1:] if options.words[:1] == ["--"] else options.words
+    if not words:
+        raise UsageError("say what to run: devcluster exec -- PROGRAM ARGUMENTS")
+    backend = backends.current()
+    os.environ["KUBECONFIG"] = str(backend.kubeconfig())
+    # kubectl of the cluster's own version before any other.
+    os.environ["PATH"] = f"{Programs.default().path('kubectl').parent}:{os.environ.get('PATH', '')}"
+    command = backend.exec_command(words)
+    os.execvp(command[0], command)
+
+
+def _logs(options: argparse.Namespace) -> int:
+    folder = Programs.default().settings.state / "logs"
+    if not folder.is_dir():
+        raise NotRunning("there are no logs: the cluster is not running")
+    if options.name is None:
+        print("\n".join(sorted(path.stem for path in folder.glob("*.log"))))
+        return 0
+    log = folder / f"{options.name}.log"
+    if not log.exists():
+        raise UsageError(f"no log {options.name!r}; `devcluster logs` lists them")
+    print(tail(log, options.lines))
+    return 0
+
+
+def _build(options: argparse.Namespace) -> int:
+    Programs.default().build_all(options.module)
+    return 0
+
+
+def _program(options: argparse.Namespace) -> int:
+    print(Programs.default().path(options.name))
+    return 0
+
+
+def _build_image(options: argparse.Namespace) -> int:
+    tag = options.tag or images.tag_for(options.target)
+    images.build(images.BuildRequest(options.target, tag))
+    if options.load:
+        backends.current().load_image(tag)
+    print(tag)
+    return 0
+
+
+def _control_plane(options: argparse.Namespace) -> int:
+    workdir = options.workdir or Path(tempfile.mkdtemp(prefix="serval-live-control-plane-"))
+    try:
+        with ControlPlane.start(workdir, controllers=options.controllers) as plane:
+            if options.resource_types:
+                plane.install_resource_types()
+            print(plane.kubeconfig, flush=True)
+            say("running until interrupted (Ctrl-C)")
+            plane.apiserver.process.wait()
+    finally:
+        if options.workdir is None:
+            shutil.rmtree(workdir, ignore_errors=True)
     return 0

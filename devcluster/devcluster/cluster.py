@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from devcluster import cgroups, host_packages, install, network, program_images
+from devcluster import cgroups, containers, host_packages, install, network, program_images
 from devcluster.errors import HostUnfit, NotRunning
+from devcluster.go_modules import CLUSTER_MODULES
 from devcluster.node import Node, write_files
 from devcluster.programs import Programs, locked
 from devcluster.progress import say, step
@@ -21,9 +22,6 @@ from devcluster.settings import Settings
 from devcluster.snapshot import Snapshots
 from devcluster.snapshot import key as snapshot_key
 from devcluster.waiting import until
-
-_MODULES = ["pause", "kubernetes", "versitygw", "knative", "kserve", "coredns"]
-"""Helm is built when somebody asks for it: the cluster needs none."""
 
 _PODS_READY_S = 240.0
 _SYSTEM_NAMESPACES = ("kube-system", "knative-serving", "kourier-system", "kserve", "s3")
@@ -97,7 +95,7 @@ class Cluster:
     def _prepare(self) -> list[Path]:
         """Everything that is built or fetched, none of it needing a running cluster. Returns the images' archives."""
         host_packages.ensure(*host_packages.NODE_PROGRAMS)
-        self.programs.build_all(_MODULES)
+        self.programs.build_all(CLUSTER_MODULES)
         return program_images.archives(self.programs)
 
     def _install(self, images: Sequence[Path]) -> None:
@@ -105,12 +103,13 @@ class Cluster:
         node = self._boot()
         with step("containerd, images"):
             node.start_containerd()
-            program_images.load(node, list(images))
+            containers.import_archives(node, images)
         with step("etcd, apiserver, controllers, scheduler"):
             node.start_control_plane()
         node.start_kubelet()
-        install.everything(node)
-        install.wait_webhooks(node)
+        target = node.target()
+        install.everything(target)
+        install.wait_webhooks(target)
         with step("stopping the installed cluster"):
             self._freeze(node)
 
@@ -124,7 +123,7 @@ class Cluster:
         with step("all pods ready"):
             until("all pods", lambda: _all_ready(node), timeout_s=_PODS_READY_S, pause_s=0.5)
         with step("webhooks answer"):
-            install.wait_webhooks(node)
+            install.wait_webhooks(node.target())
 
     def _boot(self) -> Node:
         write_files(self.settings)

@@ -1,7 +1,8 @@
-"""Gets images of buildah's storage into the node's containerd."""
+"""Gets images into the node's containerd: archives of ours, and what buildah's storage holds."""
 
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from devcluster import images
@@ -9,6 +10,12 @@ from devcluster.errors import CommandFailed
 from devcluster.node import Node
 from devcluster.progress import step
 from devcluster.shell import run
+
+
+def import_archives(node: Node, archives: Sequence[Path]) -> None:
+    """Imports docker-archive files."""
+    for archive in archives:
+        node.ctr("images", "import", archive)
 
 
 def load_image(node: Node, name: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from devcluster import host_packages
+from devcluster import crds, host_packages
 from devcluster.api_server import (
     ADMINISTRATORS,
     ControlPlaneFiles,
@@ -105,6 +105,10 @@ class ControlPlane:
             client = authority.client(user, groups)
             self._kubeconfigs[wanted] = write_kubeconfig(path, self.endpoints.server, authority, client)
         return self._kubeconfigs[wanted]
+
+    def install_resource_types(self) -> None:
+        """The CRDs of Knative and KServe, served when this returns."""
+        crds.install(self.kubeconfig, self.programs)
 
     def restart_apiserver(self, *, kill: bool = False) -> None:
         """Ends the apiserver (abruptly with `kill`) and starts it again on the same port with the same data."""

@@ -148,5 +148,10 @@ def modules(versions: Versions) -> dict[str, GoModule]:
         _kserve(versions),
         _single("coredns", versions.coredns, "github.com/coredns/coredns", "github.com/coredns/coredns"),
         _single("helm", versions.helm, "helm.sh/helm/v4", "helm.sh/helm/v4/cmd/helm"),
+        _single("kind", versions.kind, "sigs.k8s.io/kind", "sigs.k8s.io/kind"),
     ]
     return {module.name: module for module in every}
+
+
+CLUSTER_MODULES = ("pause", "kubernetes", "versitygw", "knative", "kserve", "coredns")
+"""What a cluster runs. Helm and kind are built when somebody asks for them."""

@@ -4,14 +4,14 @@ Applying is server-side with one field manager, so a second installation over th
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from devcluster import crds, manifests, own_manifests
 from devcluster.certificates import Authority
 from devcluster.crds import Manifest, documents, dump
 from devcluster.errors import CommandFailed, NotReady
 from devcluster.manifests import Images
-from devcluster.node import Node
 from devcluster.program_images import image_names
 from devcluster.programs import Programs
 from devcluster.progress import step
@@ -20,23 +20,37 @@ from devcluster.waiting import until
 _READY_S = 240.0
 
 
-def everything(node: Node) -> None:
+@dataclass(frozen=True)
+class Target:
+    """A cluster to install into."""
+
+    kubectl: Callable[..., str]
+    """Takes kubectl's arguments and, by keyword, `stdin`; returns its output."""
+    programs: Programs
+    authority: Authority
+    """Issues the certificate of KServe's webhooks."""
+    dns_address: str | None
+    """Service address of CoreDNS; None where the cluster has a DNS already."""
+
+
+def everything(target: Target) -> None:
     """The whole installation; returns when every pod is ready and every webhook answers."""
-    images = image_names(node.programs)
-    with step("node ready, CoreDNS"):
-        apply(node, own_manifests.core_dns(images, node.settings.dns_address))
-        # Before Knative: the activator and Envoy crash-loop without DNS.
-        wait_for_deployments(node, "kube-system")
+    images = image_names(target.programs)
+    if target.dns_address is not None:
+        with step("node ready, CoreDNS"):
+            apply(target, own_manifests.core_dns(images, target.dns_address))
+            # Before Knative: the activator and Envoy crash-loop without DNS.
+            wait_for_deployments(target, "kube-system")
     with step("resource types of Knative and KServe"):
-        crds.install_with(lambda arguments, stdin: node.kubectl(*arguments, stdin=stdin), node.programs)
+        crds.install_with(lambda arguments, stdin: target.kubectl(*arguments, stdin=stdin), target.programs)
     with step("Knative Serving, Kourier, S3 and KServe: applying"):
         parts = [
-            *knative(node.programs, images),
-            *kourier(node.programs, images),
+            *knative(target.programs, images),
+            *kourier(target.programs, images),
             *own_manifests.s3(images, secrets.token_hex(10), secrets.token_urlsafe(30)),
-            *kserve(node.programs, images, node.files.authority()),
+            *kserve(target.programs, images, target.authority),
         ]
-        _apply_in_order(node, parts)
+        _apply_in_order(target, parts)
     for namespace in (
         "knative-serving",
         "kourier-system",
@@ -44,7 +58,7 @@ def everything(node: Node) -> None:
         manifests.KSERVE_NAMESPACE,
     ):
         with step(f"{namespace} ready"):
-            wait_for_deployments(node, namespace)
+            wait_for_deployments(target, namespace)
 
 
 def knative(programs: Programs, images: Images) -> list[Manifest]:
@@ -70,9 +84,9 @@ def kserve(programs: Programs, images: Images, authority: Authority) -> list[Man
     return manifests.kserve(objects, images, authority)
 
 
-def apply(node: Node, objects: Sequence[Manifest]) -> None:
+def apply(target: Target, objects: Sequence[Manifest]) -> None:
     """Server-side apply, forced: the cluster is ours."""
-    node.kubectl(
+    target.kubectl(
         "apply",
         "--server-side",
         "--force-conflicts",
@@ -83,10 +97,10 @@ def apply(node: Node, objects: Sequence[Manifest]) -> None:
     )
 
 
-def wait_for_deployments(node: Node, namespace: str) -> None:
+def wait_for_deployments(target: Target, namespace: str) -> None:
     """Until all Deployments of a namespace are available; the error tells which pods are not and why."""
     try:
-        node.kubectl(
+        target.kubectl(
             "wait",
             "deployment",
             "--all",
@@ -95,13 +109,13 @@ def wait_for_deployments(node: Node, namespace: str) -> None:
             f"--timeout={_READY_S:.0f}s",
         )
     except CommandFailed as failed:
-        pods = node.kubectl("get", "pods", f"--namespace={namespace}", "--output=wide")
-        events = node.kubectl("get", "events", f"--namespace={namespace}", "--sort-by=.lastTimestamp")
+        pods = target.kubectl("get", "pods", f"--namespace={namespace}", "--output=wide")
+        events = target.kubectl("get", "events", f"--namespace={namespace}", "--sort-by=.lastTimestamp")
         last = "\n".join(events.splitlines()[-15:])
         raise NotReady(f"{namespace} is not available:\n{pods}\n{last}") from failed
 
 
-def _apply_in_order(node: Node, objects: Sequence[Manifest]) -> None:
+def _apply_in_order(target: Target, objects: Sequence[Manifest]) -> None:
     """Namespaces first; webhook configurations last, or they would refuse the ConfigMaps before they can answer."""
 
     def rank(each: Manifest) -> int:
@@ -109,12 +123,12 @@ def _apply_in_order(node: Node, objects: Sequence[Manifest]) -> None:
         return 0 if kind == "Namespace" else 2 if kind.endswith("WebhookConfiguration") else 1
 
     for wanted in (0, 1):
-        apply(node, [each for each in objects if rank(each) == wanted])
-    wait_for_deployments(node, "knative-serving")
-    apply(node, [each for each in objects if rank(each) == 2])
+        apply(target, [each for each in objects if rank(each) == wanted])
+    wait_for_deployments(target, "knative-serving")
+    apply(target, [each for each in objects if rank(each) == 2])
 
 
-def wait_webhooks(node: Node) -> None:
+def wait_webhooks(target: Target) -> None:
     """Until the admission webhooks of Knative and KServe let an object pass (nothing is stored)."""
     service = {
         "apiVersion": "serving.knative.dev/v1",
@@ -131,7 +145,7 @@ def wait_webhooks(node: Node) -> None:
 
     def look() -> bool:
         try:
-            node.kubectl("create", "--dry-run=server", "-f", "-", stdin=dump([service, inference]))
+            target.kubectl("create", "--dry-run=server", "-f", "-", stdin=dump([service, inference]))
         except CommandFailed:
             return False
         return True

@@ -3,10 +3,17 @@
 There is no way out of the namespace, on purpose: a test that passes here reaches nothing but the cluster.
 """
 
+from pathlib import Path
+
 from devcluster.sandbox import Sandbox
 from devcluster.settings import Settings
 
 BRIDGE = "cni0"
+
+
+def bridge_filtered() -> bool:
+    """Whether the kernel shows bridged packets to iptables (module br_netfilter, loaded or built in)."""
+    return Path("/proc/sys/net/bridge/bridge-nf-call-iptables").exists()
 
 
 def resolv_conf(settings: Settings) -> str:

@@ -13,6 +13,7 @@ from devcluster.api_server import (
 )
 from devcluster.certificates import write_kubeconfig
 from devcluster.errors import CommandFailed
+from devcluster.install import Target
 from devcluster.processes import Daemon
 from devcluster.programs import Programs
 from devcluster.sandbox import Sandbox
@@ -55,6 +56,10 @@ class Node:
     def ctr(self, *arguments: str | Path) -> str:
         """containerd's client in the namespace of Kubernetes."""
         return self.sandbox.run(["ctr", f"--address={CONTAINERD_ADDRESS}", "--namespace=k8s.io", *arguments])
+
+    def target(self) -> Target:
+        """This node as something to install into."""
+        return Target(self.kubectl, self.programs, self.files.authority(), self.settings.dns_address)
 
     def start_control_plane(self) -> None:
         """etcd, apiserver, controllers, scheduler; returns when the API answers."""
@@ -167,7 +172,9 @@ def write_files(settings: Settings) -> None:
         "containerd.toml": node_files.containerd(settings),
         "cni/10-bridge.conflist": node_files.cni(settings),
         "kubelet.yaml": node_files.kubelet(settings, files.pki),
-        "kube-proxy.yaml": node_files.kube_proxy(settings, settings.state / "kube-proxy.kubeconfig"),
+        "kube-proxy.yaml": node_files.kube_proxy(
+            settings, settings.state / "kube-proxy.kubeconfig", bridge_filtered=network.bridge_filtered()
+        ),
     }
     for name, text in texts.items():
         path = settings.state / "etc" / name

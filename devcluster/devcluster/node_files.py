@@ -102,8 +102,12 @@ def kubelet(settings: Settings, pki: Path) -> str:
     return yaml.safe_dump(content, sort_keys=False)
 
 
-def kube_proxy(settings: Settings, kubeconfig: Path) -> str:
-    """iptables mode. Conntrack limits are the whole machine's, so they are left alone (0)."""
+def kube_proxy(settings: Settings, kubeconfig: Path, *, bridge_filtered: bool) -> str:
+    """iptables mode. Conntrack limits are the whole machine's, so they are left alone (0).
+
+    Where the kernel does not show bridged packets to iptables, the answer of a pod on the same bridge would miss its
+    translation, so there all calls of Services take the node's address as their source.
+    """
     content = {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
@@ -113,8 +117,7 @@ def kube_proxy(settings: Settings, kubeconfig: Path) -> str:
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpCloseWaitTimeout": "0s", "tcpEstablishedTimeout": "0s"},
         "healthzBindAddress": "127.0.0.1:10256",
         "hostnameOverride": settings.node_name,
-        # A pod that calls itself through a Service must get its answer over the bridge.
-        "iptables": {"masqueradeAll": False, "syncPeriod": "30s", "minSyncPeriod": "0s"},
+        "iptables": {"masqueradeAll": not bridge_filtered, "syncPeriod": "30s", "minSyncPeriod": "0s"},
         "metricsBindAddress": "127.0.0.1:10249",
         "mode": "iptables",
         "oomScoreAdj": 0,

