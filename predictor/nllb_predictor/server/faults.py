@@ -1,0 +1,89 @@
+"""The one table from errors to protocols: HTTP status, gRPC code, body, headers.
+
+Everything that leaves a handler by exception passes here, so that REST and gRPC use the same words, and so that what
+nobody foresaw is an `Internal` without the caller's payload in it.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from nllb_predictor import errors
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One error as both protocols tell it. `code` is the name of a gRPC status."""
+
+    status: int
+    code: str
+    reason: str
+    message: str
+    field: str = ""
+    hint: str = ""
+    retry_after: int | None = None
+    """Seconds."""
+
+    def body(self) -> dict[str, Any]:
+        """The JSON of a REST answer."""
+        parts = {"error": self.message, "reason": self.reason, "field": self.field, "hint": self.hint}
+        return {key: value for key, value in parts.items() if value}
+
+    def headers(self) -> dict[str, str]:
+        return {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
+
+    def details(self) -> str:
+        """The message of a gRPC status: the same words in one line."""
+        where = f" [{self.field}]" if self.field else ""
+        hint = f" {self.hint}" if self.hint else ""
+        return f"{self.reason}: {self.message}{hint}{where}"
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """Trailing gRPC metadata: what REST tells in body and headers."""
+        pairs = {"serval-live-reason": self.reason, "serval-live-field": self.field}
+        if self.retry_after is not None:
+            pairs["retry-after"] = str(self.retry_after)
+        return tuple((key, value) for key, value in pairs.items() if value)
+
+
+@dataclass(frozen=True)
+class _Row:
+    status: int
+    code: str
+    retry_after: int | None = None
+
+
+INTERNAL = _Row(500, "INTERNAL")
+
+TABLE: dict[type[errors.RequestError], _Row] = {
+    errors.BadRequest: _Row(400, "INVALID_ARGUMENT"),
+    errors.UnknownLanguage: _Row(400, "INVALID_ARGUMENT"),
+    errors.LanguageNeeded: _Row(400, "INVALID_ARGUMENT"),
+    errors.PairNotServed: _Row(400, "INVALID_ARGUMENT"),
+    errors.TextTooLong: _Row(400, "INVALID_ARGUMENT"),
+    errors.UnknownModel: _Row(404, "NOT_FOUND"),
+    errors.PayloadTooLarge: _Row(413, "RESOURCE_EXHAUSTED"),
+    errors.Overloaded: _Row(429, "RESOURCE_EXHAUSTED", retry_after=1),
+    errors.NotReady: _Row(503, "UNAVAILABLE", retry_after=1),
+    errors.ShuttingDown: _Row(503, "UNAVAILABLE", retry_after=1),
+    errors.OutOfMemory: _Row(503, "RESOURCE_EXHAUSTED", retry_after=5),
+    errors.DeadlineExceeded: _Row(504, "DEADLINE_EXCEEDED"),
+}
+
+
+def fault_of(error: BaseException) -> Fault:
+    """How an error is told; an unforeseen one is logged in full and told in general words."""
+    if isinstance(error, errors.RequestError):
+        row = next((TABLE[kind] for kind in type(error).__mro__ if kind in TABLE), INTERNAL)
+        return Fault(
+            row.status, row.code, error.reason, error.message, error.field, error.hint, row.retry_after
+        )
+    log.error("unforeseen error in a request", exc_info=error)
+    return Fault(
+        INTERNAL.status,
+        INTERNAL.code,
+        "Internal",
+        f"An unforeseen error ({type(error).__name__}); the server's log has it in full.",
+    )

@@ -1,0 +1,104 @@
+"""gRPC: our own server on the SDK's messages.
+
+The SDK's server cannot be used: it runs calls on an unready model, and several of its errors reach the caller as
+UNKNOWN. Here one interceptor wraps every method, those that other servicers add later too, and tells each error with
+the code and words of `faults`.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+
+from nllb_predictor.server.faults import fault_of
+from nllb_predictor.server.model import Asked, TruthfulDataPlane
+from nllb_predictor.server.sdk import messages, services
+from nllb_predictor.server.wire import grpc as wire
+from nllb_predictor.settings import ServeSettings
+
+
+class FaultInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Every error of a unary method as status, message and trailing metadata."""
+
+    async def intercept_service(
+        self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any
+    ) -> Any:
+        handler = await continuation(handler_call_details)
+        if handler is None or handler.unary_unary is None:
+            return handler
+        method = handler.unary_unary
+
+        async def told(request: Any, context: Any) -> Any:
+            try:
+                return await method(request, context)
+            except Exception as error:
+                if isinstance(error, grpc.aio.AbortError):
+                    raise
+                fault = fault_of(error)
+                await context.abort(grpc.StatusCode[fault.code], fault.details(), fault.metadata())
+
+        return grpc.unary_unary_rpc_method_handler(
+            told,
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )
+
+
+class InferenceServicer(services.GRPCInferenceServiceServicer):  # type: ignore[misc]
+    """The methods of inference.GRPCInferenceService. Loading and unloading are not offered: one process, one model."""
+
+    def __init__(self, plane: TruthfulDataPlane) -> None:
+        self._plane = plane
+
+    async def ServerLive(self, request: Any, context: Any) -> Any:  # noqa: N802
+        return messages.ServerLiveResponse(live=True)
+
+    async def ServerReady(self, request: Any, context: Any) -> Any:  # noqa: N802
+        return messages.ServerReadyResponse(ready=await self._plane.ready())
+
+    async def ModelReady(self, request: Any, context: Any) -> Any:  # noqa: N802
+        self._plane.require(request.name, request.version)
+        return messages.ModelReadyResponse(ready=await self._plane.model_ready(request.name))
+
+    async def ServerMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802
+        facts = self._plane.metadata()
+        return messages.ServerMetadataResponse(
+            name=facts["name"], version=facts["version"], extensions=facts["extensions"]
+        )
+
+    async def ModelMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """The message has no place for properties; they travel as trailing metadata, in JSON."""
+        self._plane.require(request.name, request.version)
+        facts = await self._plane.model_metadata(request.name)
+        context.set_trailing_metadata(
+            (("serval-live-properties-bin", json.dumps(facts["properties"]).encode()),)
+        )
+        return messages.ModelMetadataResponse(
+            name=facts["name"],
+            versions=facts["versions"],
+            platform=facts["platform"],
+            inputs=facts["inputs"],
+            outputs=facts["outputs"],
+        )
+
+    async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+        self._plane.require(request.model_name, request.model_version)
+        call = wire.decode(request)
+        answered = await self._plane.translate(request.model_name, Asked(call), "grpc")
+        return wire.encode(answered.answer, call.raw)
+
+
+def make_server(plane: TruthfulDataPlane, settings: ServeSettings) -> Any:
+    """A gRPC server with its methods, not listening yet."""
+    server = grpc.aio.server(
+        interceptors=(FaultInterceptor(),),
+        options=[
+            ("grpc.max_send_message_length", settings.max_message_bytes),
+            ("grpc.max_receive_message_length", settings.max_message_bytes),
+            # Two processes on one port would each get half of the calls, unnoticed.
+            ("grpc.so_reuseport", 0),
+        ],
+    )
+    services.add_GRPCInferenceServiceServicer_to_server(InferenceServicer(plane), server)
+    return server

@@ -1,0 +1,197 @@
+"""From settings to a proven model: fetch, check identity, open, warm up, translate the probes.
+
+Runs on a thread of its own from the first moment, beside the import of the server. Any failure ends the process with
+its reason: a model that is not the one that was asked for, or does not translate as recorded, is never served.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nllb_predictor.errors import ModelUnloadable, PredictorError, UsageError, WrongArtifact
+from nllb_predictor.server.lifecycle import Lifecycle, PhaseName, State
+from nllb_predictor.settings import ServeSettings
+
+if TYPE_CHECKING:
+    from nllb_predictor.engine.domain import EngineInfo
+    from nllb_predictor.engine.model import TranslationEngine
+    from nllb_predictor.engine.scheduler import Scheduler
+    from nllb_predictor.engine.service import TranslationService
+    from nllb_predictor.store.models import LocalModel
+    from nllb_predictor.text.tokenise import Tokenizer
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model that may be served, and what there is to tell about it."""
+
+    model: "LocalModel"
+    info: "EngineInfo"
+    tokenizer: "Tokenizer"
+    scheduler: "Scheduler"
+    service: "TranslationService"
+    engine: "TranslationEngine"
+    settings: ServeSettings
+
+    @property
+    def version(self) -> str:
+        """Serval's model revision; 0 for a model that belongs to no engine."""
+        manifest = self.model.manifest
+        return str((manifest.identity.model_revision if manifest else None) or self.settings.model_revision)
+
+    def properties(self) -> dict[str, str]:
+        """Facts for metadata, all text; empty where unknown."""
+        manifest, languages = self.model.manifest, self.service.languages
+        facts = {
+            "engineId": (manifest.identity.engine_id if manifest else None) or self.settings.engine_id,
+            "modelRevision": self.version,
+            "manifestSha256": self.model.manifest_sha256,
+            "artifactKey": manifest.identity.artifact_key if manifest else None,
+            "sourceLanguage": languages.source,
+            "targetLanguage": languages.target,
+            "allowAnyPair": str(languages.any_pair).lower(),
+            "tokenizerOrder": self.tokenizer.order.value,
+            "quantization": manifest.options.quantization.value if manifest else None,
+            "requestedComputeType": self.info.requested_compute_type,
+            "computeType": self.info.compute_type,
+            "device": self.info.device,
+            "isa": self.info.isa,
+            "interThreads": self.info.inter_threads,
+            "intraThreads": self.info.intra_threads,
+            "maxInputTokens": max_input_tokens(self.settings, self.info),
+            "maxOutputTokens": self.settings.max_output_tokens,
+            "beamSize": self.settings.beam_size,
+        }
+        return {name: "" if value is None else str(value) for name, value in facts.items()}
+
+
+def max_input_tokens(settings: ServeSettings, info: "EngineInfo") -> int:
+    """Tokens that a segment may have: what is allowed, and what the model has positions for."""
+    return min(settings.max_input_tokens, info.max_positions)
+
+
+class LoadingThread:
+    """Loads once, and tells `on_end` when the lifecycle says ready or failed."""
+
+    def __init__(self, settings: ServeSettings, lifecycle: Lifecycle) -> None:
+        self._settings = settings
+        self._lifecycle = lifecycle
+        self._on_end: Callable[[], object] = lambda: None
+        self._ended = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="loading", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def when_ended(self, callback: Callable[[], object]) -> None:
+        """Call back, on the loading thread, or at once if it has ended already."""
+        with self._lock:
+            self._on_end = callback
+            ended = self._ended
+        if ended:
+            callback()
+
+    def _run(self) -> None:
+        try:
+            self._lifecycle.succeed(load(self._settings, self._lifecycle))
+        except PredictorError as error:
+            self._lifecycle.fail(error)
+        except Exception as error:
+            log.exception("unforeseen error while loading")
+            self._lifecycle.fail(ModelUnloadable(f"Loading failed with {type(error).__name__}: {error}"))
+        with self._lock:
+            self._ended = True
+            callback = self._on_end
+        callback()
+
+
+def load(settings: ServeSettings, lifecycle: Lifecycle) -> Loaded:
+    """Everything from the URI to a proven model. Raises PredictorError's family."""
+    lifecycle.enter(State.DOWNLOADING)
+    with lifecycle.phase(PhaseName.DOWNLOAD):
+        model = fetch(settings)
+        check_identity(model, settings)
+    lifecycle.enter(State.LOADING)
+    with lifecycle.phase(PhaseName.LOAD):
+        loaded = open_model(model, settings)
+    log.info("model opened: %s", " ".join(f"{key}={value}" for key, value in loaded.properties().items()))
+    lifecycle.enter(State.WARMING)
+    with lifecycle.phase(PhaseName.WARM):
+        from nllb_predictor.engine import probe
+
+        probe.warm_up(loaded.engine, loaded.tokenizer, loaded.service.languages, settings)
+        if model.manifest is not None:
+            probe.check(loaded.engine, loaded.tokenizer, model.manifest)
+    return loaded
+
+
+def fetch(settings: ServeSettings) -> "LocalModel":
+    """The model in a local folder: downloaded, or converted first where the URI is a raw checkpoint."""
+    from nllb_predictor.store.models import ModelStore
+    from nllb_predictor.store.settings import StoreSettings
+
+    if not settings.model_uri:
+        raise UsageError("There is no model to serve.", hint="Set --model-uri, or mount one at /mnt/models.")
+    store = ModelStore(
+        StoreSettings(
+            endpoint=settings.s3_endpoint or None,
+            region=settings.s3_region,
+            ca_file=settings.s3_ca_file or None,
+        )
+    )
+    return store.fetch(settings.model_uri, settings.manifest_sha256 or None, Path(settings.cache_dir))
+
+
+def check_identity(model: "LocalModel", settings: ServeSettings) -> None:
+    """Raises WrongArtifact unless the manifest is of the wanted engine and revision."""
+    identity = model.manifest.identity if model.manifest else None
+    wanted = {"engine id": settings.engine_id, "model revision": settings.model_revision}
+    found = {
+        "engine id": identity.engine_id if identity else None,
+        "model revision": identity.model_revision if identity else None,
+    }
+    for name, value in wanted.items():
+        if value and found[name] != value:
+            raise WrongArtifact(
+                f"The {name} {value} is wanted, but the model's manifest says {found[name] or 'none'}."
+            )
+
+
+def open_model(model: "LocalModel", settings: ServeSettings) -> Loaded:
+    """Model and tokenizer at the same time: the first releases the GIL while it reads."""
+    from nllb_predictor.engine.model import TranslationEngine
+    from nllb_predictor.engine.scheduler import Limits, Scheduler
+    from nllb_predictor.engine.service import TranslationService
+    from nllb_predictor.server import metrics
+    from nllb_predictor.text.languages import Languages
+    from nllb_predictor.text.tokenise import Tokenizer
+
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(TranslationEngine.load, model.folder, settings)
+        tokenizer = Tokenizer.from_folder(model.folder)
+        engine = opening.result()
+    if model.manifest is not None and tokenizer.order is not model.manifest.tokenizer.order:
+        raise ModelUnloadable(
+            f"The tokenizer's order is {tokenizer.order.value}, the manifest's {model.manifest.tokenizer.order.value}."
+        )
+    source, target = (
+        (model.manifest.languages.source, model.manifest.languages.target)
+        if model.manifest
+        else tokenizer.default_pair
+    )
+    languages = Languages(frozenset(tokenizer.language_codes), source, target, settings.allow_any_pair)
+    limits = Limits(settings.max_queue_segments, settings.max_batch_segments, engine.info.inter_threads)
+    scheduler = Scheduler(engine, limits, metrics.batch)
+    service = TranslationService(scheduler, tokenizer, languages, max_input_tokens(settings, engine.info))
+    return Loaded(model, engine.info, tokenizer, scheduler, service, engine, settings)

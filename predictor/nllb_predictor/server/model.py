@@ -1,0 +1,164 @@
+"""The KServe model and data plane: what the SDK's server asks, answered truthfully.
+
+The SDK's data plane says ready with no model at all, loads models inside a request, and reports an unready model as
+UNKNOWN. This one asks the lifecycle for everything, answers under the served names only, and runs a call the same
+way whichever protocol it came by.
+"""
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nllb_predictor.engine.service import Translation
+from nllb_predictor.errors import NotReady, RequestError, UnknownModel
+from nllb_predictor.server import metrics
+from nllb_predictor.server.lifecycle import Lifecycle, Served
+from nllb_predictor.server.loading import Loaded
+from nllb_predictor.server.sdk import DataPlane, Model, ModelRepository
+from nllb_predictor.server.wire import contract
+from nllb_predictor.server.wire.contract import Defaults, TensorSpec
+from nllb_predictor.server.wire.tensors import InferAnswer, InferCall, OutputAsk
+
+PLATFORM = "ctranslate2"
+
+Languages = Mapping[str, tuple[str | None, ...]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A call, and languages per text where they did not come as tensors (v1)."""
+
+    call: InferCall
+    languages: Languages | None = None
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Results and the outputs that were asked for, in order."""
+
+    answer: InferAnswer
+    asks: tuple[OutputAsk, ...]
+
+
+class NllbModel(Model):  # type: ignore[misc]
+    """The one model of this process, under its name and under the engine id."""
+
+    def __init__(self, served: Served, lifecycle: Lifecycle, defaults: Defaults) -> None:
+        super().__init__(served.name)
+        self._served = served
+        self._lifecycle = lifecycle
+        self._defaults = defaults
+
+    async def healthy(self) -> bool:
+        return self._lifecycle.ready
+
+    def load(self) -> bool:
+        """Loading is never a request's doing; the loading thread does it once."""
+        return self._lifecycle.ready
+
+    def validate(self, payload: Asked) -> Asked:
+        """The SDK's check knows its own types only; ours was made when the call was read."""
+        return payload
+
+    async def predict(
+        self,
+        payload: Asked,
+        headers: dict[str, str] | None = None,
+        response_headers: dict[str, str] | None = None,
+    ) -> Answered:
+        """Translate one call. Raises RequestError's family."""
+        with self._lifecycle.request() as loaded:
+            asks = contract.asked_outputs(payload.call.outputs)
+            request = contract.request_of(payload.call, self._defaults)
+            if payload.languages:
+                request = replace(
+                    request,
+                    sources=payload.languages[contract.SOURCE.name],
+                    targets=payload.languages[contract.TARGET.name],
+                )
+            results: list[Translation] = await loaded.service.translate(request)
+            metrics.SEGMENTS.inc(len(results))
+            answer = InferAnswer(
+                self._served.name,
+                loaded.version,
+                payload.call.id or str(uuid.uuid4()),
+                contract.tensors_of(results, asks),
+            )
+            return Answered(answer, asks)
+
+
+class TruthfulDataPlane(DataPlane):  # type: ignore[misc]
+    """The SDK's data plane with every answer taken from the lifecycle."""
+
+    def __init__(self, registry: ModelRepository, lifecycle: Lifecycle, served: Served) -> None:
+        super().__init__(registry)
+        self._lifecycle = lifecycle
+        self._served = served
+
+    async def ready(self) -> bool:
+        return self._lifecycle.ready
+
+    async def model_ready(self, model_name: str, disable_predictor_health_check: bool = False) -> bool:
+        self.require(model_name)
+        return self._lifecycle.ready
+
+    def require(self, name: str, version: str | None = None) -> None:
+        """Raises UnknownModel, naming what there is, for any other name or version."""
+        if name not in self._served.all:
+            raise UnknownModel(
+                f"There is no model '{name[:80]}' here.", hint=f"Served names: {', '.join(self._served.all)}."
+            )
+        loaded = self._lifecycle.loaded
+        if version and loaded is not None and version != loaded.version:
+            raise UnknownModel(
+                f"'{name}' has no version '{version[:40]}' here.", hint=f"Served version: {loaded.version}."
+            )
+
+    async def get_model(self, name: str) -> NllbModel:
+        """The model of that name; nothing is loaded here."""
+        self.require(name)
+        model: NllbModel = self.model_registry.get_model(name)
+        return model
+
+    async def translate(self, name: str, asked: Asked, protocol: str) -> Answered:
+        """One call, counted by its outcome."""
+        try:
+            result, _ = await self.infer(name, asked, headers={})
+        except RequestError as error:
+            metrics.REQUESTS.labels(protocol, error.reason).inc()
+            raise
+        except Exception:
+            metrics.REQUESTS.labels(protocol, "Internal").inc()
+            raise
+        metrics.REQUESTS.labels(protocol, "OK").inc()
+        answered: Answered = result
+        return answered
+
+    def metadata(self) -> dict[str, Any]:
+        return {**super().metadata(), "name": "serval-live", "extensions": ["binary_tensor_data"]}
+
+    async def model_metadata(self, model_name: str) -> dict[str, Any]:
+        """The model's words, versions and properties; before it is ready only what is known then."""
+        self.require(model_name)
+        loaded = self._lifecycle.loaded
+        if loaded is None:
+            raise NotReady(f"The model is not ready: {self._lifecycle.state.value}.")
+        return {
+            "name": self._served.name,
+            "versions": [loaded.version],
+            "platform": PLATFORM,
+            "inputs": [_described(spec) for spec in contract.INPUTS],
+            "outputs": [_described(spec) for spec in contract.OUTPUTS],
+            "properties": properties(loaded, self._lifecycle.phases),
+        }
+
+
+def _described(spec: TensorSpec) -> dict[str, Any]:
+    return {"name": spec.name, "datatype": spec.datatype, "shape": list(spec.shape)}
+
+
+def properties(loaded: Loaded, phases: Mapping[str, float]) -> dict[str, str]:
+    """What metadata tells beyond the protocol, all of it text."""
+    return {**loaded.properties(), "phases": json.dumps(phases)}

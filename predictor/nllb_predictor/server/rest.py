@@ -1,0 +1,173 @@
+"""REST: routes of KServe v1 and v2, health and metrics, on one small ASGI app.
+
+The SDK's own routes are not used: they answer 422 and 500 to malformed tensors, say ready with no model, and drop
+`properties` from the metadata. Every route is five lines; every error leaves through one handler.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from nllb_predictor.errors import BadRequest, NotReady, PayloadTooLarge, UnknownModel
+from nllb_predictor.server import metrics
+from nllb_predictor.server.faults import Fault, fault_of
+from nllb_predictor.server.lifecycle import Lifecycle
+from nllb_predictor.server.model import Asked, TruthfulDataPlane
+from nllb_predictor.server.wire import rest_v1, rest_v2
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class RestApi:
+    """The routes of one process."""
+
+    def __init__(self, plane: TruthfulDataPlane, lifecycle: Lifecycle, max_bytes: int) -> None:
+        self._plane = plane
+        self._lifecycle = lifecycle
+        self._max_bytes = max_bytes
+
+    def app(self) -> Starlette:
+        """The ASGI app."""
+        get, post = self._get, self._post
+        model = "/v2/models/{name}"
+        version = model + "/versions/{version}"
+        routes = [
+            get("/", self.ready),
+            get("/metrics", self.metrics),
+            get("/v2", self.server_metadata),
+            get("/v2/health/live", self.live),
+            get("/v2/health/ready", self.ready),
+            get("/v2/models", self.models),
+            *(get(path, self.model_metadata) for path in (model, version)),
+            *(get(path + "/ready", self.model_ready) for path in (model, version)),
+            *(post(path + "/infer", self.infer) for path in (model, version)),
+            get("/v1/models", self.models),
+            get("/v1/models/{name}", self.model_ready),
+            post("/v1/models/{name}:predict", self.predict),
+        ]
+        handlers: dict[Any, Any] = {HTTPException: _http_error, Exception: _any_error}
+        return Starlette(routes=routes, exception_handlers=handlers)
+
+    @staticmethod
+    def _get(path: str, handler: Handler) -> Route:
+        return Route(path, _told(handler), methods=["GET"])
+
+    @staticmethod
+    def _post(path: str, handler: Handler) -> Route:
+        return Route(path, _told(handler), methods=["POST"])
+
+    async def live(self, request: Request) -> Response:
+        return answer({"live": True})
+
+    async def ready(self, request: Request) -> Response:
+        """Also for `/`, which some probes use."""
+        if not self._lifecycle.ready:
+            raise NotReady(f"Not ready: {self._lifecycle.state.value}.")
+        return answer({"ready": True})
+
+    async def models(self, request: Request) -> Response:
+        return answer({"models": list(self._plane.model_registry.get_models())})
+
+    async def server_metadata(self, request: Request) -> Response:
+        return answer(self._plane.metadata())
+
+    async def model_metadata(self, request: Request) -> Response:
+        self._plane.require(request.path_params["name"], request.path_params.get("version"))
+        return answer(await self._plane.model_metadata(request.path_params["name"]))
+
+    async def model_ready(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        self._plane.require(name, request.path_params.get("version"))
+        if not await self._plane.model_ready(name):
+            raise NotReady(f"The model is not ready: {self._lifecycle.state.value}.")
+        return answer({"name": name, "ready": True})
+
+    async def metrics(self, request: Request) -> Response:
+        metrics.observe(self._lifecycle)
+        return Response(generate_latest(), headers={"content-type": CONTENT_TYPE_LATEST})
+
+    async def infer(self, request: Request) -> Response:
+        self._plane.require(request.path_params["name"], request.path_params.get("version"))
+        call = rest_v2.decode(await self._body(request), request.headers)
+        answered = await self._plane.translate(request.path_params["name"], Asked(call), "v2")
+        body, headers = rest_v2.encode(answered.answer, answered.asks)
+        return self._bounded(body, headers)
+
+    async def predict(self, request: Request) -> Response:
+        self._plane.require(request.path_params["name"])
+        call, languages = rest_v1.decode(await self._body(request))
+        answered = await self._plane.translate(request.path_params["name"], Asked(call, languages), "v1")
+        return self._bounded(rest_v1.encode(answered.answer.outputs), {"content-type": "application/json"})
+
+    async def _body(self, request: Request) -> bytes:
+        """The whole body, unpacked. Raises PayloadTooLarge as soon as it is known to be."""
+        if int(request.headers.get("content-length") or 0) > self._max_bytes:
+            raise self._too_large("request")
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > self._max_bytes:
+                raise self._too_large("request")
+        return rest_v2.unpacked(bytes(body), request.headers.get("content-encoding", ""), self._max_bytes)
+
+    def _bounded(self, body: bytes, headers: dict[str, str]) -> Response:
+        if len(body) > self._max_bytes:
+            raise self._too_large("answer")
+        return Response(body, headers=headers)
+
+    def _too_large(self, what: str) -> PayloadTooLarge:
+        return PayloadTooLarge(
+            f"The {what} has more than {self._max_bytes} bytes.",
+            hint="Send fewer segments per call, or raise --max-message-bytes.",
+        )
+
+
+def answer(value: Any) -> Response:
+    """A JSON answer."""
+    return Response(orjson.dumps(value), media_type="application/json")
+
+
+def _told(handler: Handler) -> Handler:
+    """The handler with every error told as JSON; inside the routes, so that the server logs no second traceback."""
+
+    async def told(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except ClientDisconnect:
+            return Response(status_code=400)
+        except Exception as error:
+            return _response(fault_of(error))
+
+    return told
+
+
+def _response(fault: Fault) -> Response:
+    return Response(
+        orjson.dumps(fault.body()),
+        status_code=fault.status,
+        headers=fault.headers(),
+        media_type="application/json",
+    )
+
+
+async def _http_error(request: Request, error: HTTPException) -> Response:
+    """A path or method that does not exist."""
+    path = request.url.path[:120]
+    if error.status_code == 405:
+        fault = Fault(405, "UNIMPLEMENTED", BadRequest.reason, f"{request.method} is not possible on {path}.")
+    else:
+        fault = Fault(error.status_code, "NOT_FOUND", UnknownModel.reason, f"There is nothing at {path}.")
+    response = _response(fault)
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _any_error(request: Request, error: Exception) -> Response:
+    return _response(fault_of(error))

@@ -1,0 +1,1 @@
+"""Bytes and messages of each protocol to one request record and back. Nothing here translates or waits."""
