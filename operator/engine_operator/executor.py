@@ -120,12 +120,16 @@ class Executor:
         try:
             found = await (await self._resolver.serval()).model_download(action.engine_id)
         except (ServalMisbehaved, ServalDeclines, ServalLacks) as error:
-            raise ModelUnavailable(f"no archive of revision {action.revision} of {action.engine_id}: {error}") from error
+            raise ModelUnavailable(
+                f"no archive of revision {action.revision} of {action.engine_id}: {error}"
+            ) from error
         if found.model_revision != action.revision:
             raise ModelSuperseded(
                 f"{action.engine_id}: Serval offers revision {found.model_revision}, wanted is {action.revision}"
             )
-        await self._cluster.apply(SECRETS, source_secret(action.engine, action.job, job["metadata"]["uid"], found.url))
+        await self._cluster.apply(
+            SECRETS, source_secret(action.engine, action.job, job["metadata"]["uid"], found.url)
+        )
 
     async def _delete_job(self, action: DeleteJob) -> None:
         await self._cluster.delete(ObjectRef(JOBS, action.engine.namespace, action.job))

@@ -41,6 +41,12 @@ def created(item: JsonView) -> datetime:
     return found
 
 
+def written_at(item: JsonView) -> datetime | None:
+    """When a field of an object that we alone write was last changed."""
+    times = [moment(entry.get("time")) for entry in item["metadata"].get("managedFields") or []]
+    return max((one for one in times if one is not None), default=None)
+
+
 def owned_hash(item: JsonView) -> str:
     """Hash of the fields that our applies own; another value means that somebody took a field, or gave one back."""
     for entry in item["metadata"].get("managedFields") or []:

@@ -56,16 +56,20 @@ class Round:
 
     @property
     def wanted(self) -> int | None:
-        """The revision that should serve; what was last wanted where Serval cannot be asked, None if none is."""
-        desired, status = self.desired, self.observed.status
-        if desired.verdict is not None or desired.existence in (Existence.GONE, Existence.NOT_OURS):
-            return None
-        if desired.engine.pinned is not None:
-            return desired.engine.pinned
-        if desired.model_revision is not None:
-            return desired.model_revision or None
-        known = status.target or status.serving
-        return known.revision if known else None
+        """The revision that should serve."""
+        return wanted_revision(self.desired, self.observed.status)
+
+
+def wanted_revision(desired: Desired, status: EngineStatus) -> int | None:
+    """The revision that should serve; what was last wanted where Serval cannot be asked, None if none is."""
+    if desired.verdict is not None or desired.existence in (Existence.GONE, Existence.NOT_OURS):
+        return None
+    if desired.engine.pinned is not None:
+        return desired.engine.pinned
+    if desired.model_revision is not None:
+        return desired.model_revision or None
+    known = status.target or status.serving
+    return known.revision if known else None
 
 
 @dataclass(frozen=True)

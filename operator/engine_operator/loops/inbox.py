@@ -42,6 +42,10 @@ class Inbox:
         self._sources.add(key)
         self._sources_touched.set()
 
+    def nudge(self) -> None:
+        """Wake whoever waits for engines, without touching one: times have changed."""
+        self._engines_touched.set()
+
     async def wait_engines(self, at_most: float | None) -> set[EngineKey]:
         """Touched engines, at once if there are any, else after `at_most` seconds the empty set."""
         await _wait(self._engines_touched, at_most)

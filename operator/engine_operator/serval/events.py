@@ -37,7 +37,7 @@ class PollPolicy:
     first_retry: float = 2.0
     """After the first failure; doubles with each further one."""
 
-    longest_retry: float = 60.0
+    longest_retry: float = 8.0
     """Upper bound of the doubling: how late we notice at most that Serval is back."""
 
     refused_retry: float = 60.0
@@ -143,4 +143,5 @@ def after_failure(state: PollState, failure: Failure, policy: PollPolicy, jitter
     wait = min(policy.first_retry * 2 ** min(failures - 1, 16), policy.longest_retry) * (0.8 + 0.4 * jitter)
     if failure is Failure.SERVER_ERROR:
         return Directive(PollState(failures=failures), wait=wait, sweep_in=0.0)
-    return Directive(replace(state, failures=failures), wait=wait)
+    # Looked up first when it is back: a short question shows that, a long poll would not for 40 s.
+    return Directive(replace(state, proved_at=None, failures=failures), wait=wait)

@@ -36,15 +36,20 @@ class OwnerRule:
     """Our own mark is written again at this age: four times before it could be taken for dead."""
 
 
-async def claim(store: ArtifactStore, owner: Owner, now: datetime, rule: OwnerRule | None = None) -> None:
-    """Mark the folder as ours where it is free, ours, or abandoned. Raises StoreInUse, StoreError."""
+async def claim(store: ArtifactStore, owner: Owner, now: datetime, rule: OwnerRule | None = None) -> bool:
+    """Mark the folder as ours where it is free, ours, or abandoned. Raises StoreInUse, StoreError.
+
+    False: another source of this very cluster marked it. Both may work there, but neither knows what is garbage.
+    """
     rule = rule or OwnerRule()
     found = _read(await store.read(OWNER))
     if found is not None:
         holder, renewed = found
         age = now - renewed
-        if holder.cluster == owner.cluster and age < rule.renew:
-            return
+        if holder == owner and age < rule.renew:
+            return True
+        if holder.cluster == owner.cluster and holder != owner and age <= rule.fresh:
+            return False
         if holder.cluster != owner.cluster and age <= rule.fresh:
             raise StoreInUse(
                 f"installation {store.installation!r} belongs to namespace {holder.namespace} of cluster "
@@ -58,6 +63,7 @@ async def claim(store: ArtifactStore, owner: Owner, now: datetime, rule: OwnerRu
         "renewed": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
     await store.write(OWNER, json.dumps(body, indent=1).encode())
+    return True
 
 
 def _read(content: bytes | None) -> tuple[Owner, datetime] | None:

@@ -59,11 +59,15 @@ def required(secret: str, values: Mapping[str, str], key: str) -> str:
     raise StoreMisconfigured(f"Secret {secret!r} lacks the key {key}{hint}")
 
 
-async def preflight(store: ArtifactStore, owner: Owner, readers: S3 | None, now: datetime) -> None:
-    """Prove that we may write, and that predictors may read what we wrote. Raises StoreError."""
-    await claim(store, owner, now)
+async def preflight(store: ArtifactStore, owner: Owner, readers: S3 | None, now: datetime) -> bool:
+    """Prove that we may write, and that predictors may read what we wrote. Raises StoreError.
+
+    Returns whether the folder is ours alone, so that garbage may be looked for in it.
+    """
+    alone = await claim(store, owner, now)
     if readers is not None:
         await ArtifactStore(readers, store.installation).read(OWNER)
+    return alone
 
 
 def _plain(key: str) -> str:

@@ -28,6 +28,8 @@ class StoreState:
     installation: str
     store: ArtifactStore | None
     problem: Verdict | None
+    alone: bool = False
+    """The folder is this owner's alone: what belongs to none of its engines is garbage."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +68,10 @@ class StoreBook:
             readers = None
             if place.for_readers != place.secret:
                 readers = await self._s3(owner.namespace, place, place.for_readers)
-            await preflight(store, owner, readers, datetime.now(UTC))
+            alone = await preflight(store, owner, readers, datetime.now(UTC))
         except (StoreError, ClusterError) as error:
             return StoreState(place, installation, None, Verdict(error.reason, str(error)))
-        return StoreState(place, installation, store, None)
+        return StoreState(place, installation, store, None, alone)
 
     async def _s3(self, namespace: str, place: ObjectStore, secret: str | None) -> S3:
         wanted = await store_access(self._cluster, namespace, place, secret)

@@ -1,0 +1,213 @@
+"""When to look at which engine: when something touched it, when its time has come, when a sweep saw something new.
+
+Looks at one engine never overlap; looks at several run side by side, since a store or an API that is slow for one must
+not hold up the others. Nothing is kept here that a restart could not find again: it only saves work.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+from engine_operator.domain.observed import Phase
+from engine_operator.errors import LeaseLost, OperatorError
+from engine_operator.loops.inbox import EngineKey, Inbox
+from engine_operator.loops.look import Looked, Looker
+
+log = logging.getLogger(__name__)
+
+AT_WORK = frozenset({Phase.CONVERTING, Phase.ROLLING_OUT})
+WAITING = frozenset({Phase.PENDING, Phase.CONVERTED})
+"""Phases of engines that wait for a free place."""
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    """Waits of this loop, in seconds."""
+
+    debounce: float
+    """From a touch to the look: what one change touches comes together."""
+    follow: float
+    """Between two looks at an engine at work."""
+    collect: float
+    """Between two listings of an engine's artifacts."""
+    longest_retry: float
+    """Bound of the growing wait after failures that say nothing about the engine."""
+
+
+@dataclass
+class _Memory:
+    """What is remembered of one engine."""
+
+    phase: Phase | None = None
+    settled: tuple[object, ...] | None = None
+    listed_at: float | None = None
+    revision: int | None = None
+    failures: int = 0
+
+
+class Board:
+    """The phases of all engines, so that only so many convert or roll out at once."""
+
+    def __init__(self) -> None:
+        self._phases: dict[EngineKey, Phase] = {}
+
+    def busy(self, phase: Phase, but: EngineKey) -> int:
+        """Engines in a phase, but for one."""
+        return sum(found is phase and key != but for key, found in self._phases.items())
+
+    def enters(self, engine: EngineKey, phase: Phase | None) -> None:
+        """An engine is in a phase from now on; None for one that is in none, or gone."""
+        if phase is None:
+            self._phases.pop(engine, None)
+        else:
+            self._phases[engine] = phase
+
+    def phase(self, engine: EngineKey) -> Phase | None:
+        """The phase of an engine, as last seen."""
+        return self._phases.get(engine)
+
+    def waiting(self) -> list[EngineKey]:
+        """Engines that wait for a free place."""
+        return [key for key, phase in self._phases.items() if phase in WAITING]
+
+
+class EngineLoop:
+    """Schedules the looks of one process."""
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        looker: Looker,
+        board: Board,
+        rhythm: Rhythm,
+        parallel: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._inbox = inbox
+        self._looker = looker
+        self._board = board
+        self._rhythm = rhythm
+        self._parallel = parallel
+        self._clock = clock
+        self._due: dict[EngineKey, float] = {}
+        self._memory: dict[EngineKey, _Memory] = {}
+        self._running: dict[EngineKey, asyncio.Task[None]] = {}
+
+    def schedule(self, key: EngineKey, wait: float = 0.0) -> None:
+        """Look at an engine after `wait` seconds at the latest."""
+        at = self._clock() + wait
+        if at < self._due.get(key, float("inf")):
+            self._due[key] = at
+            self._inbox.nudge()
+
+    def settled_with(self, key: EngineKey) -> tuple[object, ...] | None:
+        """The facts with which the last look found nothing to do."""
+        memory = self._memory.get(key)
+        return memory.settled if memory else None
+
+    def forget(self, namespace: str, alive: set[str]) -> None:
+        """Drop engines of a namespace that are no more."""
+        for key in [key for key in self._memory if key.namespace == namespace and key.name not in alive]:
+            self._drop(key)
+
+    async def run(self) -> None:
+        """Until cancelled. Raises LeaseLost."""
+        try:
+            while True:
+                for key in await self._inbox.wait_engines(self._until_next()):
+                    self.schedule(key, self._rhythm.debounce)
+                self._start_due()
+        finally:
+            for task in self._running.values():
+                task.cancel()
+            await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+    def _until_next(self) -> float | None:
+        ready = [at for key, at in self._due.items() if key not in self._running]
+        if not ready or len(self._running) >= self._parallel:
+            return None
+        return max(0.0, min(ready) - self._clock())
+
+    def _start_due(self) -> None:
+        now = self._clock()
+        due = sorted((at, key.name, key) for key, at in self._due.items() if at <= now)
+        for _, _, key in due:
+            if len(self._running) >= self._parallel:
+                return
+            if key not in self._running:
+                del self._due[key]
+                task = asyncio.create_task(self._look(key), name=f"look {key.namespace}/{key.name}")
+                self._running[key] = task
+                task.add_done_callback(partial(self._done, key))
+
+    def _done(self, key: EngineKey, task: asyncio.Task[None]) -> None:
+        del self._running[key]
+        self._inbox.nudge()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # A defect at one engine must not stop the others, nor go unseen.
+            log.error("looking at %s/%s failed", key.namespace, key.name, exc_info=error)
+            self._again(key, self._memory.setdefault(key, _Memory()))
+
+    async def _look(self, key: EngineKey) -> None:
+        memory = self._memory.setdefault(key, _Memory())
+        memory.settled = None
+        collect = self._collect_due(key, memory)
+        try:
+            looked = await self._looker.look(key, collect)
+        except LeaseLost:
+            return  # The leader ends this loop; whoever leads next looks again.
+        except OperatorError as error:
+            log.info("%s/%s could not be looked at: %s", key.namespace, key.name, error)
+            self._again(key, memory)
+            return
+        if looked is None:
+            self._drop(key)
+            return
+        if collect:
+            memory.listed_at = self._clock()
+        self._remember(key, memory, looked)
+
+    def _remember(self, key: EngineKey, memory: _Memory, looked: Looked) -> None:
+        if looked.passing is not None:
+            self._again(key, memory)
+            return
+        memory.failures = 0
+        if memory.phase in AT_WORK and looked.phase not in AT_WORK:
+            for other in self._board.waiting():
+                self.schedule(other)
+        if looked.revision != memory.revision:
+            memory.revision, memory.listed_at = looked.revision, None
+        memory.phase, memory.settled = looked.phase, looked.fingerprint
+        self._board.enters(key, looked.phase)
+        self.schedule(key, self._wait(memory, looked))
+
+    def _wait(self, memory: _Memory, looked: Looked) -> float:
+        if looked.acted or looked.moving or looked.phase in AT_WORK:
+            return self._rhythm.follow
+        if looked.next_retry is not None:
+            wait = (looked.next_retry - datetime.now(UTC)).total_seconds()
+            return max(wait, self._rhythm.follow)
+        since = self._clock() - memory.listed_at if memory.listed_at is not None else 0.0
+        return max(self._rhythm.collect - since, self._rhythm.follow)
+
+    def _collect_due(self, key: EngineKey, memory: _Memory) -> bool:
+        """Garbage is looked for some time after a start, then in turns, and soon after another revision serves."""
+        if memory.phase is not Phase.SERVING:
+            return False
+        if memory.listed_at is None:
+            return True
+        return self._clock() - memory.listed_at >= self._rhythm.collect
+
+    def _again(self, key: EngineKey, memory: _Memory) -> None:
+        memory.failures += 1
+        wait = min(self._rhythm.follow * 2 ** min(memory.failures - 1, 8), self._rhythm.longest_retry)
+        self.schedule(key, wait * random.uniform(0.8, 1.2))
+
+    def _drop(self, key: EngineKey) -> None:
+        self._memory.pop(key, None)
+        self._board.enters(key, None)

@@ -1,0 +1,213 @@
+"""One look at one engine: gather, plan, carry out, and say when to look again.
+
+A failure that says something about the engine (its model is not to be had, the API refuses its service) goes into its
+status with a back-off. One that says nothing about it (an API, a webhook or Serval that is away) is waited out without
+a trace, since everything of a look can be repeated.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Protocol
+
+from engine_operator.cluster.crs import engine_spec
+from engine_operator.cluster.engine_status import read_engine_status
+from engine_operator.cluster.reader import ClusterReader, EngineObjects
+from engine_operator.domain.actions import Action, WriteStatus
+from engine_operator.domain.attempts import record_error
+from engine_operator.domain.conditions import conditions_of
+from engine_operator.domain.desired import Round
+from engine_operator.domain.engine import EngineSpec
+from engine_operator.domain.observed import EngineStatus, Phase, ProcessFailure
+from engine_operator.domain.plan import plan
+from engine_operator.domain.policy import Policy
+from engine_operator.domain.transitions import events_between
+from engine_operator.errors import (
+    ClusterBusy,
+    ClusterUnreachable,
+    LeaseLost,
+    OperatorError,
+    Outdated,
+    ServalMisbehaved,
+    ServalUnreachable,
+    StoreUnreachable,
+    UsageError,
+    WebhookFailed,
+)
+from engine_operator.executor import Executor, Outcome
+from engine_operator.loops.inbox import EngineKey
+from engine_operator.observe import Observer, Surroundings, desired_of
+
+log = logging.getLogger(__name__)
+
+PASSING = (
+    ClusterBusy,
+    ClusterUnreachable,
+    Outdated,
+    ServalMisbehaved,
+    ServalUnreachable,
+    StoreUnreachable,
+    WebhookFailed,
+)
+"""Failures that say nothing about the engine that they happened at."""
+
+
+class Neighbourhood(Protocol):
+    """What engines share, as the sweeps keep it up to date."""
+
+    async def around(self, engine: EngineSpec) -> Surroundings | None:
+        """None while nothing is known yet: the source was not swept since the start."""
+
+    def executor(self, engine: EngineSpec) -> Executor:
+        """What carries out actions for this engine."""
+
+
+class Others(Protocol):
+    """What all engines do right now."""
+
+    def busy(self, phase: Phase, but: EngineKey) -> int:
+        """Engines in a phase, but for one."""
+
+    def enters(self, engine: EngineKey, phase: Phase | None) -> None:
+        """An engine is in a phase from now on; told before anything of it is carried out."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What became of a look."""
+
+    phase: Phase | None = None
+    acted: bool = False
+    """Something was changed: look again soon."""
+    passing: OperatorError | None = None
+    """A failure that says nothing about the engine."""
+    moving: bool = False
+    """A pod or the service is on its way up or down."""
+    next_retry: datetime | None = None
+    revision: int | None = None
+    """The revision that serves."""
+    fingerprint: tuple[object, ...] | None = None
+    """Of the facts with which there was nothing to do."""
+
+
+class Looker:
+    """Looks at engines, one at a time per call."""
+
+    def __init__(
+        self,
+        reader: ClusterReader,
+        observer: Observer,
+        neighbourhood: Neighbourhood,
+        others: Others,
+        policy: Policy,
+    ) -> None:
+        self._reader = reader
+        self._observer = observer
+        self._neighbourhood = neighbourhood
+        self._others = others
+        self._policy = policy
+
+    async def look(self, key: EngineKey, collect: bool) -> Looked | None:
+        """None if there is no such engine any more, or nothing is known of its source yet.
+
+        `collect` also lists its artifacts for garbage. Raises LeaseLost, ClusterError.
+        """
+        objects = await self._reader.engine(key.namespace, key.name)
+        if objects is None:
+            return None
+        round_ = await self.round(objects, collect)
+        if round_ is None:
+            return None
+        actions = plan(round_.desired, round_.observed, round_.now, self._policy)
+        planned = _planned(actions, round_)
+        self._others.enters(key, planned.target.phase if planned.target else None)
+        executor = self._neighbourhood.executor(round_.desired.engine)
+        outcome = await executor.run(actions)
+        if outcome.error is not None:
+            return await self._failed(outcome, executor, round_, planned)
+        return _looked(objects, round_, planned, actions)
+
+    async def round(self, objects: EngineObjects, collect: bool = False) -> Round | None:
+        """Gather everything that a plan needs; None while that is not known."""
+        try:
+            spec = engine_spec(objects.engine)
+        except UsageError as error:
+            log.warning("a TranslationEngine can't be read: %s", error)
+            return None
+        around = await self._neighbourhood.around(spec)
+        if around is None:
+            return None
+        status = read_engine_status(objects.engine.get("status") or {})
+        desired = desired_of(spec, status, around)
+        observed = await self._observer.observed(objects, desired, status, around)
+        if collect:
+            observed = replace(observed, stored=await self._observer.stored(around.storage, spec.engine_id))
+        key = EngineKey(spec.namespace, spec.name)
+        # No await between counting and planning: two looks must not both take the last free place.
+        observed = replace(
+            observed,
+            busy_rollouts=self._others.busy(Phase.ROLLING_OUT, key),
+            busy_conversions=self._others.busy(Phase.CONVERTING, key),
+        )
+        return Round(desired, observed, datetime.now(UTC), self._policy)
+
+    async def _failed(
+        self, outcome: Outcome, executor: Executor, round_: Round, planned: EngineStatus
+    ) -> Looked:
+        error, engine = outcome.error, round_.desired.engine
+        assert error is not None, "called for failures only"
+        if isinstance(error, LeaseLost):
+            raise error
+        where = f"{engine.namespace}/{engine.name}"
+        if isinstance(error, PASSING):
+            log.info("%s: %s failed and is tried again: %s", where, type(outcome.failed).__name__, error)
+            return Looked(passing=error)
+        log.warning("%s: %s failed: %s", where, type(outcome.failed).__name__, error)
+        status = record_error(planned, ProcessFailure(error.reason, str(error)[:800]), round_)
+        told = conditions_of(round_.desired, round_.observed, status, round_.now, round_.policy)
+        status = replace(status, conditions=told)
+        ref = round_.desired.ref
+        if status != round_.observed.status:
+            await executor.run(
+                [*events_between(ref, round_.observed.status, status), WriteStatus(ref, status)]
+            )
+        return Looked(
+            phase=status.target.phase if status.target else None,
+            next_retry=status.target.next_retry if status.target else None,
+            passing=error if status.target is None or status.target.phase is not Phase.BACKING_OFF else None,
+        )
+
+
+def _planned(actions: Sequence[Action], round_: Round) -> EngineStatus:
+    """The status that the plan leads to."""
+    written = next((one for one in actions if isinstance(one, WriteStatus)), None)
+    return written.status if written else round_.observed.status
+
+
+def _looked(objects: EngineObjects, round_: Round, status: EngineStatus, actions: Sequence[Action]) -> Looked:
+    service = round_.observed.service
+    moving = any(not pod.ready for pod in round_.observed.pods) or (service is not None and service.deleting)
+    return Looked(
+        phase=status.target.phase if status.target else None,
+        acted=bool(actions),
+        moving=moving,
+        next_retry=status.target.next_retry if status.target else None,
+        revision=status.serving.revision if status.serving else None,
+        fingerprint=None if actions else fingerprint(objects, round_),
+    )
+
+
+def fingerprint(objects: EngineObjects, round_: Round) -> tuple[object, ...]:
+    """All facts that a survey and a sweep see; as long as they stay, another look would find nothing to do."""
+    desired = round_.desired
+    return (
+        objects.fingerprint(),
+        desired.existence,
+        desired.model_revision,
+        desired.verdict,
+        desired.effective,
+        round_.observed.storage,
+        round_.observed.source_problem,
+        round_.observed.knative,
+    )
