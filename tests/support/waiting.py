@@ -17,7 +17,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from fractions import Fraction
-from typing import TypeVar, cast
+from typing import TypeVar, cast, overload
 
 T = TypeVar("T")
 Describe = Callable[[], object]
@@ -48,6 +48,28 @@ def patience(seconds: float) -> float:
     return seconds * max(1.0, time_factor() / float(DEFAULT_FACTOR))
 
 
+@overload
+async def eventually(
+    check: Callable[[], Awaitable[T]],
+    *,
+    timeout: float = ...,
+    describe: Describe | Sequence[Describe] = ...,
+    interval: float = ...,
+    retry_on: tuple[type[Exception], ...] = ...,
+) -> T: ...
+
+
+@overload
+async def eventually(
+    check: Callable[[], T],
+    *,
+    timeout: float = ...,
+    describe: Describe | Sequence[Describe] = ...,
+    interval: float = ...,
+    retry_on: tuple[type[Exception], ...] = ...,
+) -> T: ...
+
+
 async def eventually(
     check: Callable[[], T | Awaitable[T]],
     *,
@@ -73,6 +95,26 @@ async def eventually(
             wait.last = error
         wait.give_up_if_over("did not hold within")
         await asyncio.sleep(interval)
+
+
+@overload
+async def consistently(
+    check: Callable[[], Awaitable[T]],
+    *,
+    for_: float = ...,
+    describe: Describe | Sequence[Describe] = ...,
+    interval: float = ...,
+) -> T: ...
+
+
+@overload
+async def consistently(
+    check: Callable[[], T],
+    *,
+    for_: float = ...,
+    describe: Describe | Sequence[Describe] = ...,
+    interval: float = ...,
+) -> T: ...
 
 
 async def consistently(

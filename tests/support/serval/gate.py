@@ -26,6 +26,7 @@ class _Exchange:
     scope: Scope
     receive: Receive
     send: Send
+    on_status: "Callable[[_Exchange], None]"
     started: float = field(default_factory=time.monotonic)
     status: int | None = None
 
@@ -36,6 +37,7 @@ class _Exchange:
     async def answer(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            self.on_status(self)
             if str(self.scope["path"]).lower().startswith("/api/"):
                 message = {**message, "headers": [*message["headers"], (b"api-supported-versions", b"1.0")]}
         await self.send(message)
@@ -55,16 +57,19 @@ class Gate:
             await self._app(scope, receive, send)
             return
         _shorten_version(scope)
-        exchange = _Exchange(scope, receive, send)
+        exchange = _Exchange(scope, receive, send, self._note)
         self._in_flight[id(exchange)] = exchange
         try:
             async with asyncio.timeout(self._backend.settings.request_timeout):
                 await self._with_faults(exchange)
         except TimeoutError:
             await self._send_status(exchange, Answer(499))
+        except asyncio.CancelledError:
+            pass  # the server's loop ends and its connections are gone already; uvicorn would log an error
         finally:
             del self._in_flight[id(exchange)]
-            self._backend.journal.add(self._entry(exchange))
+            if exchange.status is None:
+                self._note(exchange)
 
     def reset_in_flight(self, path: str) -> int:
         """Cut every request whose path matches, where it stands; returns how many."""
@@ -113,9 +118,10 @@ class Gate:
             response.headers["retry-after"] = str(answer.retry_after)
         await response(exchange.scope, exchange.receive, exchange.answer)
 
-    def _entry(self, exchange: _Exchange) -> Entry:
+    def _note(self, exchange: _Exchange) -> None:
+        """Write the journal before the answer leaves, so that whoever got it finds its entry."""
         scope: MutableMapping[str, Any] = exchange.scope
-        return Entry(
+        entry = Entry(
             started=exchange.started,
             seconds=time.monotonic() - exchange.started,
             method=scope["method"],
@@ -125,6 +131,7 @@ class Gate:
             by_key=any(name == b"x-api-key" for name, _ in scope["headers"]),
             status=exchange.status,
         )
+        self._backend.journal.add(entry)
 
 
 def _shorten_version(scope: Scope) -> None:

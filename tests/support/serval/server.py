@@ -1,6 +1,7 @@
 """A uvicorn server in a thread of its own that can be stopped hard and started again on the same port."""
 
 import asyncio
+import contextlib
 import socket
 import threading
 
@@ -20,11 +21,36 @@ class _Uvicorn(uvicorn.Server):
         super().__init__(config)
         self.listening = threading.Event()
         self.loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
         self.listening.set()
+
+    async def main_loop(self) -> None:
+        """Uvicorn's own loop looks ten times a second; tests start and stop too often for that."""
+        assert self._stopping is not None, "startup comes first"
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), 1.0)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close at once and reset what is open: no farewell to callers."""
+        for listener in self.servers:
+            listener.close()
+        for used in sockets or []:
+            used.close()
+        self.abort()
+        if self.server_state.tasks:
+            await asyncio.wait(set(self.server_state.tasks), timeout=0.2)
+
+    def leave(self) -> None:
+        """End the main loop. Only in the server's own loop."""
+        self.should_exit = True
+        if self._stopping is not None:
+            self._stopping.set()
 
     def abort(self, client: Address | None = None) -> None:
         """Reset the connection with one address, or every connection. Only in the server's own loop."""
@@ -68,8 +94,7 @@ class Server:
         if server is None or thread is None or server.loop is None:
             return
         self._uvicorn = self._thread = None
-        server.should_exit = server.force_exit = True
-        server.loop.call_soon_threadsafe(server.abort)
+        server.loop.call_soon_threadsafe(server.leave)
         thread.join(STOP_LIMIT)
         if thread.is_alive():
             raise RuntimeError(f"the server did not stop within {STOP_LIMIT} s")
