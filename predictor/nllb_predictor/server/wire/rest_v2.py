@@ -90,7 +90,7 @@ def _parts(body: bytes, header: str) -> tuple[bytes, bytes]:
     """JSON and binary part of a body."""
     if not header:
         return body, b""
-    if not header.isdecimal() or int(header) > len(body):
+    if not (header.isascii() and header.isdecimal()) or int(header) > len(body):
         raise BadRequest(
             f"The header {JSON_LENGTH} says {header[:20]}, the body has {len(body)} bytes.",
             hint="It counts the bytes of the JSON before the binary data.",

@@ -1,0 +1,197 @@
+"""The queue in front of the engine, with a small engine that can be held and that notes its batches."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from nllb_predictor.engine.domain import Hypothesis, Search, Segment
+from nllb_predictor.engine.scheduler import Limits, Scheduler
+from nllb_predictor.errors import BadRequest, DeadlineExceeded, OutOfMemory, Overloaded, ShuttingDown
+from tests.support.waiting import eventually
+
+GREEDY, BEAM = Search(1, 99), Search(4, 99)
+
+
+@dataclass
+class SmallEngine:
+    """Answers each segment with its own tokens; holds every batch while `held`; has memory for `room` segments."""
+
+    room: int = 1000
+    batches: list[tuple[int, Search]] = field(default_factory=list)
+    running: int = 0
+    gate: threading.Event = field(default_factory=threading.Event)
+
+    def translate(self, segments: Sequence[Segment], search: Search) -> list[Hypothesis]:
+        self.running += 1
+        assert self.gate.wait(30)
+        self.running -= 1
+        if len(segments) > self.room or any("huge" in segment.tokens for segment in segments):
+            raise OutOfMemory("no room")
+        self.batches.append((len(segments), search))
+        if any("broken" in segment.tokens for segment in segments):
+            raise RuntimeError("broken")
+        return [
+            Hypothesis((segment.target, *segment.tokens), -float(search.beams), True) for segment in segments
+        ]
+
+
+@pytest.fixture
+def engine() -> SmallEngine:
+    engine = SmallEngine()
+    engine.gate.set()
+    return engine
+
+
+@pytest.fixture
+async def scheduler(engine: SmallEngine) -> AsyncIterator[Scheduler]:
+    scheduler = Scheduler(engine, Limits(queue=8, batch=4))
+    yield scheduler
+    engine.gate.set()
+    scheduler.close()
+    assert await asyncio.to_thread(scheduler.join, 10)
+
+
+def segments(*words: str, target: str = "spa_Latn") -> list[Segment]:
+    return [Segment((word,), target) for word in words]
+
+
+async def hold(engine: SmallEngine, scheduler: Scheduler) -> "asyncio.Task[list[Hypothesis]]":
+    """Occupy the only worker with one segment until the gate opens."""
+    engine.gate.clear()
+    task = asyncio.create_task(scheduler.submit(segments("first"), GREEDY, 30))
+    await eventually(lambda: engine.running == 1)
+    return task
+
+
+async def test_answers_come_in_the_order_of_the_segments(scheduler: Scheduler) -> None:
+    words = ["a", "b", "c", "d", "e", "f"]
+    answers = await scheduler.submit(segments(*words), GREEDY, 30)
+    assert [answer.tokens[1] for answer in answers] == words
+
+
+async def test_waiting_calls_share_a_batch(engine: SmallEngine, scheduler: Scheduler) -> None:
+    first = await hold(engine, scheduler)
+    others = [asyncio.create_task(scheduler.submit(segments(word), GREEDY, 30)) for word in "abc"]
+    await eventually(lambda: scheduler.waiting == 3)
+    engine.gate.set()
+    answers = await asyncio.gather(first, *others)
+    assert [answer[0].tokens[1] for answer in answers] == ["first", "a", "b", "c"]
+    assert [size for size, _ in engine.batches] == [1, 3]
+
+
+async def test_p58_only_equal_searches_share_a_batch_and_each_caller_gets_its_own(
+    engine: SmallEngine, scheduler: Scheduler
+) -> None:
+    first = await hold(engine, scheduler)
+    wanted = [
+        ("a", GREEDY, "spa_Latn"),
+        ("b", BEAM, "fra_Latn"),
+        ("c", GREEDY, "fra_Latn"),
+        ("d", BEAM, "spa_Latn"),
+    ]
+    tasks = [
+        asyncio.create_task(scheduler.submit(segments(word, target=target), search, 30))
+        for word, search, target in wanted
+    ]
+    await eventually(lambda: scheduler.waiting == 4)
+    engine.gate.set()
+    await first
+    for (word, search, target), task in zip(wanted, tasks, strict=True):
+        [answer] = await task
+        assert answer == Hypothesis((target, word), -float(search.beams), True)
+    assert engine.batches == [(1, GREEDY), (2, GREEDY), (2, BEAM)]
+
+
+async def test_a_full_queue_refuses_at_once(engine: SmallEngine, scheduler: Scheduler) -> None:
+    first = await hold(engine, scheduler)
+    waiting = asyncio.create_task(scheduler.submit(segments(*"abcdefg"), GREEDY, 30))
+    await eventually(lambda: scheduler.waiting == 7)
+    with pytest.raises(Overloaded):
+        await scheduler.submit(segments("x", "y"), GREEDY, 30)
+    engine.gate.set()
+    assert len(await waiting) == 7
+    await first
+
+
+async def test_a_call_that_could_never_wait_is_a_bad_request(scheduler: Scheduler) -> None:
+    with pytest.raises(BadRequest, match="8 segments, not 9"):
+        await scheduler.submit(segments(*"abcdefghi"), GREEDY, 30)
+
+
+async def test_a_deadline_that_passes_in_the_queue_costs_the_engine_nothing(
+    engine: SmallEngine, scheduler: Scheduler
+) -> None:
+    first = await hold(engine, scheduler)
+    with pytest.raises(DeadlineExceeded):
+        await scheduler.submit(segments("late"), GREEDY, 0.01)
+    engine.gate.set()
+    await first
+    assert (await scheduler.submit(segments("next"), GREEDY, 30))[0].tokens[1] == "next"
+    assert engine.batches == [(1, GREEDY), (1, GREEDY)]
+
+
+async def test_the_work_of_a_caller_that_leaves_is_dropped(engine: SmallEngine, scheduler: Scheduler) -> None:
+    first = await hold(engine, scheduler)
+    leaving = asyncio.create_task(scheduler.submit(segments("gone"), GREEDY, 30))
+    await eventually(lambda: scheduler.waiting == 1)
+    leaving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    engine.gate.set()
+    await first
+    await eventually(lambda: scheduler.waiting == 0)
+    assert engine.batches == [(1, GREEDY)]
+
+
+async def test_a_batch_without_memory_is_halved_until_the_culprit_is_alone(
+    engine: SmallEngine, scheduler: Scheduler
+) -> None:
+    first = await hold(engine, scheduler)
+    small = asyncio.create_task(scheduler.submit(segments("a", "b"), GREEDY, 30))
+    culprit = asyncio.create_task(scheduler.submit(segments("huge"), GREEDY, 30))
+    await eventually(lambda: scheduler.waiting == 3)
+    engine.gate.set()
+    await first
+    assert [answer.tokens[1] for answer in await small] == ["a", "b"]
+    with pytest.raises(OutOfMemory):
+        await culprit
+    assert (await scheduler.submit(segments("after"), GREEDY, 30))[0].tokens[1] == "after"
+
+
+async def test_an_engine_error_reaches_its_callers_and_the_worker_lives(scheduler: Scheduler) -> None:
+    with pytest.raises(RuntimeError, match="broken"):
+        await scheduler.submit(segments("broken"), GREEDY, 30)
+    assert (await scheduler.submit(segments("after"), GREEDY, 30))[0].tokens[1] == "after"
+
+
+async def test_closing_fails_what_waits_and_finishes_what_runs(
+    engine: SmallEngine, scheduler: Scheduler
+) -> None:
+    first = await hold(engine, scheduler)
+    waiting = asyncio.create_task(scheduler.submit(segments("a"), GREEDY, 30))
+    await eventually(lambda: scheduler.waiting == 1)
+    scheduler.close()
+    with pytest.raises(ShuttingDown):
+        await waiting
+    engine.gate.set()
+    assert (await first)[0].tokens[1] == "first"
+    with pytest.raises(ShuttingDown):
+        await scheduler.submit(segments("b"), GREEDY, 30)
+
+
+async def test_the_event_loop_is_free_while_the_engine_computes(
+    engine: SmallEngine, scheduler: Scheduler
+) -> None:
+    first = await hold(engine, scheduler)
+    await asyncio.wait_for(asyncio.sleep(0), 1)
+    assert not first.done()
+    engine.gate.set()
+    await first
+
+
+async def test_no_segments_are_answered_without_the_engine(engine: SmallEngine, scheduler: Scheduler) -> None:
+    assert await scheduler.submit([], GREEDY, 30) == []
+    assert engine.batches == []

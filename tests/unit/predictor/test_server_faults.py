@@ -1,0 +1,53 @@
+"""One table from errors to both protocols."""
+
+import grpc
+import pytest
+
+from nllb_predictor import errors
+from nllb_predictor.server.faults import TABLE, fault_of
+
+REST_AND_GRPC = {
+    400: {"INVALID_ARGUMENT"},
+    404: {"NOT_FOUND"},
+    413: {"RESOURCE_EXHAUSTED"},
+    429: {"RESOURCE_EXHAUSTED"},
+    503: {"UNAVAILABLE", "RESOURCE_EXHAUSTED"},
+    504: {"DEADLINE_EXCEEDED"},
+}
+
+
+def test_every_request_error_has_a_row_and_both_protocols_agree() -> None:
+    assert set(TABLE) == set(errors.RequestError.__subclasses__())
+    for row in TABLE.values():
+        assert row.code in REST_AND_GRPC[row.status]
+        assert row.code in grpc.StatusCode.__members__
+
+
+def test_an_error_that_passes_by_itself_says_when_to_come_back() -> None:
+    for kind, row in TABLE.items():
+        if row.status in (429, 503):
+            assert kind.retryable
+            assert row.retry_after is not None
+
+
+def test_both_protocols_use_the_same_words() -> None:
+    fault = fault_of(
+        errors.UnknownLanguage("No such language.", field="target_language", hint="Near matches: spa_Latn.")
+    )
+    assert fault.body() == {
+        "error": "No such language.",
+        "reason": "UnknownLanguage",
+        "field": "target_language",
+        "hint": "Near matches: spa_Latn.",
+    }
+    for words in fault.body().values():
+        assert words in fault.details()
+
+
+def test_an_unforeseen_error_is_internal_and_keeps_the_payload_to_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fault = fault_of(ValueError("a caller's secret text"))
+    assert (fault.status, fault.code, fault.reason) == (500, "INTERNAL", "Internal")
+    assert "secret" not in fault.message
+    assert "a caller's secret text" in caplog.text

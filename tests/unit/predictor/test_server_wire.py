@@ -1,0 +1,338 @@
+"""Bytes of each protocol to one call: every form of the same request is the same call, every malformed one a
+BadRequest that names the tensor."""
+
+import contextlib
+import gzip
+import json
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nllb_predictor.engine.domain import Search
+from nllb_predictor.engine.service import Translation
+from nllb_predictor.errors import BadRequest, PayloadTooLarge, RequestError
+from nllb_predictor.server.sdk import messages
+from nllb_predictor.server.wire import contract, rest_v1, rest_v2
+from nllb_predictor.server.wire import grpc as wire_grpc
+from nllb_predictor.server.wire.contract import Defaults
+from nllb_predictor.server.wire.tensors import InferAnswer, InferCall, OutputAsk, Tensor, join_raw, split_raw
+from tests.support.cases import case
+
+DEFAULTS = Defaults(Search(4, 512), 30_000, 8, 300_000)
+TEXTS = ("In the beginning", "¿Qué? 鷹 👩‍👩‍👧", "")
+LEFT, RIGHT = "eng_Latn", "es"
+
+
+def raw(*texts: str) -> bytes:
+    """The protocol's own words: little-endian uint32 length, then the bytes."""
+    return b"".join(struct.pack("<I", len(text.encode())) + text.encode() for text in texts)
+
+
+def v2_body(**changes: Any) -> dict[str, Any]:
+    text = {"name": "text", "datatype": "BYTES", "shape": [3], "data": list(TEXTS)} | changes
+    target = {"name": "target_language", "datatype": "BYTES", "shape": [1], "data": [RIGHT]}
+    return {"id": "7", "inputs": [text, target], "parameters": {"beam_size": 2}}
+
+
+def v2(body: Any, **headers: str) -> InferCall:
+    return rest_v2.decode(
+        json.dumps(body).encode(), {key.replace("_", "-"): value for key, value in headers.items()}
+    )
+
+
+def v2_binary() -> InferCall:
+    data = raw(*TEXTS)
+    body = v2_body()
+    del body["inputs"][0]["data"]
+    body["inputs"][0]["parameters"] = {"binary_data_size": len(data)}
+    text = json.dumps(body).encode()
+    return rest_v2.decode(text + data, {rest_v2.JSON_LENGTH: str(len(text))})
+
+
+def grpc_request(raw_form: bool, shape: list[int]) -> Any:
+    request = messages.ModelInferRequest(model_name="m", id="7")
+    request.parameters["beam_size"].int64_param = 2
+    for name, size, values in (("text", shape, TEXTS), ("target_language", [1], (RIGHT,))):
+        tensor = request.inputs.add(name=name, datatype="BYTES", shape=size)
+        if raw_form:
+            request.raw_input_contents.append(raw(*values))
+        else:
+            tensor.contents.bytes_contents.extend(value.encode() for value in values)
+    return request
+
+
+FORMS: dict[str, Callable[[], InferCall]] = {
+    "flat list": lambda: v2(v2_body()),
+    "flat list, shape [n,1]": lambda: v2(v2_body(shape=[3, 1])),
+    "nested list": lambda: v2(v2_body(shape=[3, 1], data=[[text] for text in TEXTS])),
+    "binary": v2_binary,
+    "gRPC typed": lambda: wire_grpc.decode(grpc_request(False, [3])),
+    "gRPC typed, shape [n,1]": lambda: wire_grpc.decode(grpc_request(False, [3, 1])),
+    "gRPC raw": lambda: wire_grpc.decode(grpc_request(True, [3])),
+}
+
+
+@case("p55", breaks="nllb_predictor.server.wire.contract:column", naive=lambda tensor: tensor.data[:1])
+@pytest.mark.parametrize("form", FORMS)
+def test_p55_every_encoding_of_a_request_is_the_same_request(form: str) -> None:
+    request = contract.request_of(FORMS[form](), DEFAULTS)
+    assert request.texts == TEXTS
+    assert request.sources == (None,) * 3
+    assert request.targets == (RIGHT,) * 3
+    assert request.search == Search(2, 512)
+
+
+def test_a_v1_request_says_the_same_with_languages_per_instance() -> None:
+    body = {
+        "instances": [
+            {"text": TEXTS[0], "target_language": RIGHT},
+            TEXTS[1],
+            {"text": "", "source_language": LEFT},
+        ]
+    }
+    call, languages = rest_v1.decode(json.dumps(body).encode())
+    assert contract.request_of(call, DEFAULTS).texts == TEXTS
+    assert languages == {"source_language": (None, None, LEFT), "target_language": (RIGHT, None, None)}
+
+
+TEXT = {"name": "text", "datatype": "BYTES", "shape": [1], "data": ["x"]}
+
+THREE_TEXTS = TEXT | {"shape": [3], "data": ["a", "b", "c"]}
+TWO_TARGETS = {"name": "target_language", "datatype": "BYTES", "shape": [2], "data": ["es", "en"]}
+
+MALFORMED_V2: dict[str, tuple[Any, str]] = {
+    "bare string": ({"inputs": [TEXT | {"data": "hi"}]}, "text"),
+    "number": ({"inputs": [TEXT | {"data": [5]}]}, "text"),
+    "null": ({"inputs": [TEXT | {"data": [None]}]}, "text"),
+    "no data": ({"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1]}]}, "text"),
+    "byte length as shape": ({"inputs": [TEXT | {"shape": [11]}]}, "text"),
+    "no shape": ({"inputs": [TEXT | {"shape": None}]}, "text"),
+    "negative shape": ({"inputs": [TEXT | {"shape": [-1]}]}, "text"),
+    "boolean shape": ({"inputs": [TEXT | {"shape": [True]}]}, "text"),
+    "wide shape": ({"inputs": [TEXT | {"shape": [1, 2], "data": ["a", "b"]}]}, "text"),
+    "flat shape": ({"inputs": [TEXT | {"shape": []}]}, "text"),
+    "wrong datatype": ({"inputs": [TEXT | {"datatype": "INT32"}]}, "text"),
+    "no datatype": ({"inputs": [TEXT | {"datatype": None}]}, "text"),
+    "no text": ({"inputs": [TEXT | {"name": "source_language"}]}, "text"),
+    "unknown input": ({"inputs": [TEXT, TEXT | {"name": "target_langauge"}]}, "target_langauge"),
+    "same input twice": ({"inputs": [TEXT, TEXT]}, "text"),
+    "inputs no list": ({"inputs": {"text": "x"}}, "inputs"),
+    "input no object": ({"inputs": ["x"]}, "inputs"),
+    "two languages for three texts": ({"inputs": [THREE_TEXTS, TWO_TARGETS]}, "target_language"),
+    "unknown parameter": ({"inputs": [TEXT], "parameters": {"beamsize": 1}}, "beamsize"),
+    "parameter of a wrong kind": ({"inputs": [TEXT], "parameters": {"beam_size": "4"}}, "beam_size"),
+    "boolean for a number": ({"inputs": [TEXT], "parameters": {"beam_size": True}}, "beam_size"),
+    "too many beams": ({"inputs": [TEXT], "parameters": {"beam_size": 9}}, "beam_size"),
+    "no time": ({"inputs": [TEXT], "parameters": {"timeout_ms": 0}}, "timeout_ms"),
+    "parameters no object": ({"inputs": [TEXT], "parameters": []}, "parameters"),
+    "nested parameter": ({"inputs": [TEXT], "parameters": {"beam_size": [1]}}, "beam_size"),
+    "id no string": ({"inputs": [TEXT], "id": 5}, "id"),
+    "outputs no list": ({"inputs": [TEXT], "outputs": "translation"}, "outputs"),
+    "output without name": ({"inputs": [TEXT], "outputs": [{}]}, "outputs"),
+    "body no object": ([], ""),
+}
+
+
+@pytest.mark.parametrize("fault", MALFORMED_V2)
+def test_p59_a_malformed_v2_request_is_a_bad_request_that_names_the_part(fault: str) -> None:
+    body, field = MALFORMED_V2[fault]
+    with pytest.raises(BadRequest) as refused:
+        contract.request_of(v2(body), DEFAULTS)
+    assert refused.value.field == field
+
+
+def test_p59_the_message_names_shape_and_count() -> None:
+    with pytest.raises(BadRequest, match=r"\[11\] means 11 elements, but there are 1"):
+        v2({"inputs": [TEXT | {"shape": [11]}]})
+
+
+def test_p55_a_bare_string_gets_a_hint_how_to_write_it() -> None:
+    with pytest.raises(BadRequest) as refused:
+        v2({"inputs": [TEXT | {"data": "hi"}]})
+    assert refused.value.hint == 'Write "data": ["hi"].'
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"null", b"\xff\xfe", b'{"inputs": NaN}', b'{"inputs":[' * 5000, b'{"id": "\\ud800"}']
+)
+def test_a_body_that_is_no_json_text_is_a_bad_request(body: bytes) -> None:
+    with pytest.raises(BadRequest):
+        rest_v2.decode(body, {})
+
+
+@pytest.mark.parametrize("length", ["-1", "999999", "x", "1.5", "\u0665"])
+def test_p56_a_wrong_header_length_is_a_bad_request(length: str) -> None:
+    with pytest.raises(BadRequest, match="bytes"):
+        rest_v2.decode(json.dumps(v2_body()).encode(), {rest_v2.JSON_LENGTH: length})
+
+
+@pytest.mark.parametrize("cut", [1, 3, 5])
+def test_p57_a_truncated_binary_tensor_is_a_bad_request(cut: int) -> None:
+    data = raw("hello")[:-cut]
+    body = {
+        "inputs": [
+            {"name": "text", "datatype": "BYTES", "shape": [1], "parameters": {"binary_data_size": len(data)}}
+        ]
+    }
+    text = json.dumps(body).encode()
+    with pytest.raises(BadRequest) as refused:
+        rest_v2.decode(text + data, {rest_v2.JSON_LENGTH: str(len(text))})
+    assert refused.value.field == "text"
+
+
+def test_bytes_after_the_last_binary_tensor_are_a_bad_request() -> None:
+    text = json.dumps({"inputs": [TEXT]}).encode()
+    with pytest.raises(BadRequest, match="3 bytes follow"):
+        rest_v2.decode(text + b"abc", {rest_v2.JSON_LENGTH: str(len(text))})
+
+
+def test_p56_gzip_is_unpacked_and_a_bomb_is_refused() -> None:
+    body = json.dumps(v2_body()).encode()
+    assert rest_v2.unpacked(gzip.compress(body), "gzip", 10_000) == body
+    assert rest_v2.unpacked(body, "", 10_000) == body
+    with pytest.raises(PayloadTooLarge, match="max-message-bytes"):
+        rest_v2.unpacked(gzip.compress(b" " * 1_000_000), "gzip", 10_000)
+    with pytest.raises(BadRequest):
+        rest_v2.unpacked(gzip.compress(body)[:-9], "gzip", 10_000)
+    with pytest.raises(BadRequest):
+        rest_v2.unpacked(body, "gzip", 10_000)
+    with pytest.raises(BadRequest, match="zstd"):
+        rest_v2.unpacked(body, "zstd", 10_000)
+
+
+def test_p57_raw_and_typed_contents_together_are_refused() -> None:
+    request = grpc_request(True, [3])
+    request.inputs[0].contents.bytes_contents.append(b"x")
+    with pytest.raises(BadRequest, match="both raw and typed"):
+        wire_grpc.decode(request)
+
+
+def test_p57_truncated_raw_contents_are_a_bad_request() -> None:
+    request = grpc_request(True, [3])
+    request.raw_input_contents[0] = request.raw_input_contents[0][:-1]
+    with pytest.raises(BadRequest):
+        wire_grpc.decode(request)
+
+
+def test_p57_a_missing_raw_tensor_is_a_bad_request_that_counts() -> None:
+    request = grpc_request(True, [3])
+    del request.raw_input_contents[1]
+    with pytest.raises(BadRequest, match="2 inputs and 1 raw"):
+        wire_grpc.decode(request)
+
+
+def test_text_in_another_typed_field_is_a_bad_request() -> None:
+    request = messages.ModelInferRequest()
+    request.inputs.add(name="text", datatype="BYTES", shape=[1]).contents.int_contents.append(5)
+    with pytest.raises(BadRequest, match="bytes_contents"):
+        wire_grpc.decode(request)
+
+
+def test_bytes_that_are_no_text_are_a_bad_request() -> None:
+    request = messages.ModelInferRequest()
+    request.inputs.add(name="text", datatype="BYTES", shape=[1]).contents.bytes_contents.append(b"\xff")
+    with pytest.raises(BadRequest, match="UTF-8"):
+        wire_grpc.decode(request)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"instances": "x"}, "instances"),
+        ({"instances": {"text": "x"}}, "instances"),
+        ({}, "instances"),
+        ({"instances": [5]}, "instances[0]"),
+        ({"instances": [{}]}, "instances[0].text"),
+        ({"instances": ["a", {"text": 5}]}, "instances[1].text"),
+        ({"instances": [{"text": "x", "lang": "es"}]}, "lang"),
+        ({"instances": ["x"], "outputs": "score"}, "outputs"),
+    ],
+)
+def test_a_malformed_v1_request_is_a_bad_request_that_names_the_part(body: Any, field: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        rest_v1.decode(json.dumps(body).encode())
+    assert refused.value.field == field
+
+
+@given(st.lists(st.text(alphabet=st.characters(exclude_categories=["Cs"]))))
+def test_raw_text_survives_the_round_trip(texts: list[str]) -> None:
+    tensor = Tensor("text", "BYTES", (len(texts),), tuple(texts))
+    assert join_raw(tensor) == raw(*texts)
+    assert split_raw(raw(*texts), "text") == tuple(texts)
+
+
+WORDS = st.sampled_from(["name", "shape", "data", "datatype", "parameters", "text", "inputs", "outputs"])
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(WORDS, inner),
+)
+
+
+@given(st.dictionaries(WORDS, JSON_VALUES), JSON_VALUES)
+def test_any_json_is_a_request_or_a_typed_error(body: dict[str, Any], value: Any) -> None:
+    tensor = {"name": "text", "datatype": "BYTES", "shape": value, "data": value}
+    for each in (body, body | {"inputs": [tensor]}, {"inputs": [value, tensor]}, {"instances": [value]}):
+        encoded = json.dumps(each).encode()
+        with contextlib.suppress(RequestError):
+            assert contract.request_of(rest_v2.decode(encoded, {}), DEFAULTS).texts is not None
+        with contextlib.suppress(RequestError):
+            assert rest_v1.decode(encoded)[0].inputs
+
+
+RESULTS = [Translation("Luz.", -0.25), Translation("", 0.0)]
+
+
+def test_outputs_are_those_that_were_asked_for_in_that_order() -> None:
+    both = contract.asked_outputs((OutputAsk("score"), OutputAsk("translation")))
+    assert contract.tensors_of(RESULTS, both) == (
+        Tensor("score", "FP32", (2, 1), (-0.25, 0.0)),
+        Tensor("translation", "BYTES", (2, 1), ("Luz.", "")),
+    )
+    assert [tensor.name for tensor in contract.tensors_of(RESULTS, contract.asked_outputs(()))] == [
+        "translation"
+    ]
+
+
+def test_an_unknown_output_is_refused_with_the_nearest_word() -> None:
+    with pytest.raises(BadRequest) as refused:
+        contract.asked_outputs((OutputAsk("translations"),))
+    assert refused.value.hint == "Did you mean translation?"
+
+
+ANSWER = InferAnswer(
+    "m",
+    "3",
+    "7",
+    (Tensor("translation", "BYTES", (2, 1), ("Luz.", "ñ")), Tensor("score", "FP32", (2, 1), (-0.25, 0.0))),
+)
+
+
+def test_a_binary_answer_holds_what_the_json_one_says() -> None:
+    body, headers = rest_v2.encode(ANSWER, (OutputAsk("translation", True), OutputAsk("score", True)))
+    length = int(headers[rest_v2.JSON_LENGTH])
+    described = json.loads(body[:length])
+    sizes = [output["parameters"]["binary_data_size"] for output in described["outputs"]]
+    assert body[length : length + sizes[0]] == raw("Luz.", "ñ")
+    assert struct.unpack("<2f", body[length + sizes[0] :]) == (-0.25, 0.0)
+    plain = json.loads(rest_v2.encode(ANSWER, ())[0])
+    assert [output["data"] for output in plain["outputs"]] == [["Luz.", "ñ"], [-0.25, 0.0]]
+    assert (plain["model_name"], plain["model_version"], plain["id"]) == ("m", "3", "7")
+
+
+def test_a_grpc_answer_comes_in_the_form_of_its_request() -> None:
+    typed, packed = wire_grpc.encode(ANSWER, raw=False), wire_grpc.encode(ANSWER, raw=True)
+    assert list(typed.outputs[0].contents.bytes_contents) == [b"Luz.", "ñ".encode()]
+    assert list(typed.outputs[1].contents.fp32_contents) == [-0.25, 0.0]
+    assert not typed.raw_output_contents
+    assert list(packed.raw_output_contents) == [raw("Luz.", "ñ"), struct.pack("<2f", -0.25, 0.0)]
+    assert [list(output.shape) for output in packed.outputs] == [[2, 1], [2, 1]]
+
+
+def test_a_v1_answer_has_one_object_per_instance() -> None:
+    assert json.loads(rest_v1.encode(ANSWER.outputs)) == {
+        "predictions": [{"translation": "Luz.", "score": -0.25}, {"translation": "ñ", "score": 0.0}]
+    }
