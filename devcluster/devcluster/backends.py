@@ -42,6 +42,9 @@ class Backend(Protocol):
     def is_up(self) -> bool:
         """Whether `up` would have nothing to do."""
 
+    def is_warm(self) -> bool:
+        """Whether `up` would build and install nothing."""
+
     def kubeconfig(self) -> Path:
         """Kubeconfig of an administrator. Raises NotRunning."""
 
@@ -73,6 +76,10 @@ class Source:
     def is_up(self) -> bool:
         """See Cluster.is_healthy."""
         return self.cluster.is_healthy()
+
+    def is_warm(self) -> bool:
+        """See Cluster.is_installed."""
+        return self.cluster.is_installed()
 
     def kubeconfig(self) -> Path:
         """Usable inside the namespace only. Raises NotRunning."""

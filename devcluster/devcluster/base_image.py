@@ -32,9 +32,14 @@ def name(versions: Versions) -> str:
     return f"debian:{versions.debian_suite}-slim"
 
 
+def archive_path(settings: Settings, versions: Versions) -> Path:
+    """Where the tar lies once it is made."""
+    return settings.cache / "base" / f"{versions.debian_suite}-{_FORMAT}.tar"
+
+
 def root_filesystem(settings: Settings, versions: Versions) -> Path:
     """An uncompressed tar with the root filesystem, made on first use and kept in the cache."""
-    archive = settings.cache / "base" / f"{versions.debian_suite}-{_FORMAT}.tar"
+    archive = archive_path(settings, versions)
     with locked(settings.cache / "base.lock"):
         if archive.exists():
             return archive

@@ -7,9 +7,10 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from devcluster import backends, images
+from devcluster import backends, images, versions
 from devcluster.control_plane import ControlPlane
 from devcluster.errors import DevclusterError, NotRunning, UsageError
+from devcluster.go_modules import GROUPS, modules
 from devcluster.processes import tail
 from devcluster.programs import Programs
 from devcluster.progress import say
@@ -42,70 +43,68 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+Run = Callable[[argparse.Namespace], int]
+Add = Callable[[str, Run, str], argparse.ArgumentParser]
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="devcluster", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name: str, run: Callable[[argparse.Namespace], int], help_text: str) -> argparse.ArgumentParser:
+    def add(name: str, run: Run, help_text: str) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=help_text, description=help_text)
         added.set_defaults(run=run)
         return added
 
-    add("up", _up, "Start the cluster and wait until everything answers. Returns at once where it runs.")
-    add("down", _down, "End and remove the cluster: processes, namespaces, mounts, cgroups, files.")
-    add(
-        "status",
-        _status,
-        "Show which cluster is used, whether it runs, and its pods. Exit code 6 if not running.",
-    )
-    add(
-        "kubeconfig",
-        _kubeconfig,
-        "Print the path of the kubeconfig. Its server is reachable inside `exec` only.",
-    )
-    load = add(
-        "load-image", _load_image, "Give an image of buildah's storage to the cluster, under the same name."
-    )
-    load.add_argument(
-        "name", nargs="+", help="image name with tag, e.g. dev.local/serval-live/predictor:0123456789ab"
-    )
-    run = add(
-        "exec", _exec, "Run a program inside the cluster's network, with KUBECONFIG and the cluster's DNS."
-    )
-    run.add_argument(
-        "words", nargs=argparse.REMAINDER, metavar="-- PROGRAM ...", help="the program and its arguments"
-    )
-    logs = add("logs", _logs, "Print the log of a program of the node (no name: list them), e.g. kubelet.")
-    logs.add_argument("name", nargs="?", help="kubelet, containerd, kube-apiserver, etcd, ...")
-    logs.add_argument("--lines", type=int, default=200, help="how many of the last lines (default 200)")
-    build = add(
-        "build", _build, "Build programs into the cache: all but kind, or those of the named modules."
-    )
-    build.add_argument(
-        "module", nargs="*", help="kubernetes, versitygw, knative, kserve, coredns, helm, kind, pause"
-    )
-    path = add("program", _program, "Print the path of a built program, building it first if need be.")
-    path.add_argument("name", help="kubectl, helm, kube-apiserver, versitygw, ...")
-    _add_image_command(
-        add("build-image", _build_image, "Build an image of the repository's Dockerfile by buildah.")
-    )
-    plane = add(
-        "control-plane", _control_plane, "Run only etcd and kube-apiserver on loopback until interrupted."
-    )
-    plane.add_argument("--controllers", action="store_true", help="with kube-controller-manager")
-    plane.add_argument("--resource-types", action="store_true", help="with the CRDs of Knative and KServe")
-    plane.add_argument(
-        "--workdir", type=Path, help="keep data, logs and kubeconfig here (default: a temporary folder)"
-    )
+    _add_cluster_commands(add)
+    _add_use_commands(add)
+    _add_image_commands(add)
+    _add_program_commands(add)
     return parser
 
 
-def _add_image_command(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--target", required=True, help="stage of the Dockerfile: predictor, operator, ...")
-    parser.add_argument("--tag", help="full name (default: dev.local/serval-live/TARGET:CONTENT-HASH)")
-    parser.add_argument("--load", action="store_true", help="load it into the cluster as well")
+def _add_cluster_commands(add: Add) -> None:
+    add("up", _up, "Start the cluster and wait until all of it answers. Returns at once where it runs.")
+    add("down", _down, "End and remove the cluster: processes, namespaces, mounts, cgroups, files.")
+    status = add("status", _status, "Show which cluster is used and its pods. Exit code 6: not running.")
+    status.add_argument("--warm", action="store_true", help="ask whether `up` would only have to start it")
+    status.add_argument("--quiet", action="store_true", help="print nothing; the exit code tells")
+
+
+def _add_use_commands(add: Add) -> None:
+    add("kubeconfig", _kubeconfig, "Print the path of the kubeconfig. Its server answers inside `exec` only.")
+    run = add("exec", _exec, "Run a program in the cluster's network, with KUBECONFIG and the cluster's DNS.")
+    run.add_argument("words", nargs=argparse.REMAINDER, metavar="-- PROGRAM ...", help="what to run")
+    logs = add("logs", _logs, "Print the log of a program of the node, e.g. kubelet; no name: list them.")
+    logs.add_argument("name", nargs="?", help="kubelet, containerd, kube-apiserver, etcd, ...")
+    logs.add_argument("--lines", type=int, default=200, help="how many of the last lines (default 200)")
+
+
+def _add_image_commands(add: Add) -> None:
+    load = add("load-image", _load_image, "Give images of buildah's storage to the cluster, names unchanged.")
+    load.add_argument("name", nargs="+", help="e.g. dev.local/serval-live/predictor:0123456789ab")
+    build = add("build-image", _build_image, "Build an image of the repository's Dockerfile by buildah.")
+    build.add_argument("--target", required=True, help="stage of the Dockerfile: predictor, operator, ...")
+    build.add_argument("--tag", help="full name (default: the one that image-name prints)")
+    build.add_argument("--load", action="store_true", help="load it into the cluster as well")
+    build.add_argument("--push", action="store_true", help="push it to the registry of its name as well")
+    name = add("image-name", _image_name, "Print an image's name; its tag changes when its content does.")
+    name.add_argument("--target", required=True, help="stage of the Dockerfile")
+
+
+def _add_program_commands(add: Add) -> None:
+    known = ", ".join([*GROUPS, *modules(versions.load())])
+    build = add("build", _build, "Build programs into the cache: all but kind, or those of named modules.")
+    build.add_argument("module", nargs="*", help=f"modules or groups of them: {known}")
+    tool = add("tool", _tool, "Run a built program (building it first if need be), e.g. tool helm list.")
+    tool.add_argument("name", help="kubectl, helm, kube-apiserver, versitygw, ...")
+    tool.add_argument("words", nargs=argparse.REMAINDER, metavar="...", help="its arguments")
+    plane = add("control-plane", _control_plane, "Run only etcd and kube-apiserver on loopback.")
+    plane.add_argument("--controllers", action="store_true", help="with kube-controller-manager")
+    plane.add_argument("--resource-types", action="store_true", help="with the CRDs of Knative and KServe")
+    plane.add_argument("--workdir", type=Path, help="where data and logs go (default: a temporary folder)")
 
 
 def _up(_: argparse.Namespace) -> int:
@@ -118,10 +117,16 @@ def _down(_: argparse.Namespace) -> int:
     return 0
 
 
-def _status(_: argparse.Namespace) -> int:
+def _status(options: argparse.Namespace) -> int:
     backend = backends.current()
-    print(report(backend))
-    return 0 if backend.is_up() else NotRunning.exit_code
+    if options.warm:
+        good = backend.is_warm()
+        text = "installed: `devcluster up` only has to start it" if good else "not installed yet"
+    else:
+        good, text = backend.is_up(), report(backend)
+    if not options.quiet:
+        print(text)
+    return 0 if good else NotRunning.exit_code
 
 
 def _kubeconfig(_: argparse.Namespace) -> int:
@@ -163,12 +168,18 @@ def _logs(options: argparse.Namespace) -> int:
 
 
 def _build(options: argparse.Namespace) -> int:
-    Programs.default().build_all(options.module)
+    names = [name for given in options.module for name in GROUPS.get(given, (given,))]
+    Programs.default().build_all(names)
     return 0
 
 
-def _program(options: argparse.Namespace) -> int:
-    print(Programs.default().path(options.name))
+def _tool(options: argparse.Namespace) -> int:
+    program = Programs.default().path(options.name)
+    os.execv(program, [options.name, *options.words])
+
+
+def _image_name(options: argparse.Namespace) -> int:
+    print(images.tag_for(options.target))
     return 0
 
 
@@ -177,6 +188,8 @@ def _build_image(options: argparse.Namespace) -> int:
     images.build(images.BuildRequest(options.target, tag))
     if options.load:
         backends.current().load_image(tag)
+    if options.push:
+        images.push(tag)
     print(tag)
     return 0
 

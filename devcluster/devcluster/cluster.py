@@ -49,7 +49,7 @@ class Cluster:
             begin = time.monotonic()
             self._remove()  # what an interrupted start may have left
             images = self._prepare()
-            snapshots, name = Snapshots(self.settings), snapshot_key(images)
+            snapshots, name = Snapshots(self.settings), snapshot_key([image.name for image in images])
             if not snapshots.has(name):
                 self._install(images)
                 snapshots.save(name)
@@ -91,6 +91,11 @@ class Cluster:
             "kubelet",
         )
         return all(sandbox.named(program) for program in wanted) and self.node().answers()
+
+    def is_installed(self) -> bool:
+        """Whether there is a snapshot of exactly this cluster, so that `up` only starts it."""
+        names = [f"{name}.tar" for name in program_images.archive_names(self.programs)]
+        return Snapshots(self.settings).has(snapshot_key(names))
 
     def _prepare(self) -> list[Path]:
         """Everything that is built or fetched, none of it needing a running cluster. Returns the images' archives."""

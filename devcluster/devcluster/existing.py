@@ -53,6 +53,10 @@ class Existing:
             return False
         return True
 
+    def is_warm(self) -> bool:
+        """Whether it is up; there is no snapshot of a cluster like this."""
+        return self.is_up()
+
     def kubeconfig(self) -> Path:
         """The file that KUBECONFIG names."""
         return Path(os.environ["KUBECONFIG"])

@@ -153,5 +153,8 @@ def modules(versions: Versions) -> dict[str, GoModule]:
     return {module.name: module for module in every}
 
 
-CLUSTER_MODULES = ("pause", "kubernetes", "versitygw", "knative", "kserve", "coredns")
-"""What a cluster runs. Helm and kind are built when somebody asks for them."""
+CLUSTER_MODULES = ("pause", "kubernetes", "versitygw", "knative", "kserve", "coredns", "helm")
+"""What a cluster needs; Helm for the chart that is installed next. kind is built where it is used."""
+
+GROUPS = {"fast": ("pause", "kubernetes", "versitygw", "helm"), "cluster": CLUSTER_MODULES}
+"""Names for several modules; "fast" is what tests without a cluster use."""

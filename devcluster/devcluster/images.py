@@ -3,22 +3,27 @@
 An image's tag is twelve hex digits of a hash over the files that go into it, so an unchanged tree builds nothing.
 """
 
+import ast
 import hashlib
 import os
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from devcluster import base_image, host_packages
+from devcluster.dockerfile import copied_paths
 from devcluster.errors import CommandFailed, UsageError
 from devcluster.progress import step
 from devcluster.settings import Settings
-from devcluster.shell import run
+from devcluster.shell import python, run
 from devcluster.versions import REPOSITORY, Versions, load
 
 _LABEL = "serval-live.dev/content"
 """Image label that remembers the content hash which the image was built from."""
+
+_TRUST_STORE = "/etc/ssl/certs/ca-certificates.crt"
 
 PREFIX = "dev.local/serval-live"
 """Knative asks no registry about images of dev.local."""
@@ -66,12 +71,29 @@ def exists(name: str) -> bool:
     return True
 
 
-def content_files(context: Path) -> list[Path]:
-    """Files that a build may copy: what git tracks or would track, minus what .dockerignore's plain lines leave out."""
-    listed = run(["git", "-C", context, "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-    ignored = _ignore_rules(context / ".dockerignore")
+def content_files(context: Path, target: str) -> list[Path]:
+    """Files that go into a target: what its stages copy, as far as git tracks or would track it.
+
+    Everything that git ignores (byte code, environments) is left out by .dockerignore too.
+    """
+    dockerfile = context / "Dockerfile"
+    if not dockerfile.exists():
+        raise UsageError(f"{context} has no Dockerfile")
+    paths = copied_paths(dockerfile.read_text(encoding="utf-8"), target)
+    command = [
+        "git",
+        "-C",
+        str(context),
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+        "--",
+    ]
+    listed = run([*command, "Dockerfile", ".dockerignore", *paths])
     names = sorted(set(filter(None, listed.split("\0"))))
-    return [context / name for name in names if not _ignored(name, ignored) and (context / name).is_file()]
+    return [context / name for name in names if (context / name).is_file()]
 
 
 def content_hash(files: Iterable[Path], context: Path, target: str) -> str:
@@ -86,14 +108,15 @@ def content_hash(files: Iterable[Path], context: Path, target: str) -> str:
 
 def build(request: BuildRequest) -> str:
     """Builds the image unless an equal one is there already. Returns its content hash."""
-    if not request.dockerfile.exists():
-        raise UsageError(f"{request.context} has no Dockerfile")
     host_packages.ensure(*host_packages.IMAGE_PROGRAMS)
-    content = content_hash(content_files(request.context), request.context, request.target)
+    content = content_hash(content_files(request.context, request.target), request.context, request.target)
     if _content_of(request.tag) == content:
         return content
     ensure_base()
-    with step(f"building image {request.tag} (target {request.target})"):
+    with (
+        step(f"building image {request.tag} (target {request.target})"),
+        tempfile.TemporaryDirectory() as scratch,
+    ):
         command = [
             "buildah",
             "bud",
@@ -106,7 +129,7 @@ def build(request: BuildRequest) -> str:
             "--format",
             "docker",
         ]
-        command += [*_host_access(), "--label", f"{_LABEL}={content}"]
+        command += [*_host_access(Path(scratch)), "--label", f"{_LABEL}={content}"]
         command += ["--target", request.target, "--tag", request.tag, "--file", str(request.dockerfile)]
         run([*command, request.context])
     return content
@@ -114,7 +137,7 @@ def build(request: BuildRequest) -> str:
 
 def tag_for(target: str, context: Path = REPOSITORY) -> str:
     """Name with a tag that changes exactly when the content does: dev.local/serval-live/TARGET:HASH."""
-    return f"{PREFIX}/{target}:{content_hash(content_files(context), context, target)}"
+    return f"{PREFIX}/{target}:{content_hash(content_files(context, target), context, target)}"
 
 
 def export(name: str, archive: Path) -> None:
@@ -123,6 +146,12 @@ def export(name: str, archive: Path) -> None:
         unknown(name)
     archive.unlink(missing_ok=True)  # buildah refuses to write into an existing archive
     run(["buildah", "push", "--quiet", name, f"docker-archive:{archive}:{name}"])
+
+
+def push(name: str) -> None:
+    """Pushes an image to the registry that its name says, with buildah's own credentials for it."""
+    with step(f"pushing {name}"):
+        run(["buildah", "push", "--quiet", name])
 
 
 def unknown(name: str) -> NoReturn:
@@ -139,43 +168,31 @@ def _content_of(name: str) -> str | None:
     return found or None
 
 
-def _host_access() -> list[str]:
+def _host_access(scratch: Path) -> list[str]:
     """Lets a build use the host's package index and trust store, without writing either into the image."""
+    settings = pip_settings(run([python(), "-m", "pip", "config", "list"]))
     arguments: list[str] = []
-    for host in ("/etc/pip.conf", str(Path.home() / ".config/pip/pip.conf")):
-        if Path(host).exists():
-            arguments += ["--volume", f"{host}:/etc/pip.conf:ro"]
-            break
-    bundle = Path("/etc/ssl/certs/ca-certificates.crt")
-    if bundle.exists():
-        arguments += ["--volume", f"{bundle}:{bundle}:ro"]
-    wheels = os.environ.get("PIP_FIND_LINKS", "")
-    if wheels and Path(wheels).is_dir():
-        arguments += ["--volume", f"{wheels}:{wheels}:ro"]
-    return arguments
+    certificates = Path(settings.get("cert", _TRUST_STORE))
+    if certificates.exists():
+        # Not under its own name: a package of the build may want to write there.
+        settings["cert"] = "/etc/pip-certificates.crt"
+        arguments += ["--volume", f"{certificates}:{settings['cert']}:ro"]
+    for folder in settings.get("find-links", "").split():
+        if Path(folder).is_dir():
+            arguments += ["--volume", f"{Path(folder).absolute()}:{folder}:ro"]
+    configuration = scratch / "pip.conf"
+    configuration.touch(mode=0o600)
+    lines = [f"{name} = {value}" for name, value in sorted(settings.items())]
+    configuration.write_text("\n".join(["[global]", *lines, ""]), encoding="utf-8")
+    return [*arguments, "--volume", f"{configuration}:/etc/pip.conf:ro"]
 
 
-def _ignore_rules(path: Path) -> list[str]:
-    if not path.exists():
-        return []
-    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
-    return [line for line in lines if line and not line.startswith("#")]
-
-
-def _ignored(name: str, rules: list[str]) -> bool:
-    """The subset of .dockerignore that this repository uses: folders and globs, `!` to take back, last match wins."""
-    ignored = False
-    for rule in rules:
-        taken_back = rule.startswith("!")
-        pattern = rule.lstrip("!").strip("/")
-        path = Path(name)
-        matches = any(
-            candidate.match(pattern)
-            if "/" not in pattern
-            else str(candidate) == pattern or candidate.match(pattern)
-            for candidate in [path, *path.parents]
-            if str(candidate) != "."
-        )
-        if matches:
-            ignored = not taken_back
-    return ignored
+def pip_settings(listed: str) -> dict[str, str]:
+    """What pip goes by here, from its files and its environment, out of the output of `pip config list`."""
+    settings: dict[str, str] = {}
+    for line in listed.splitlines():
+        name, separator, value = line.partition("=")
+        section, _, option = name.rpartition(".")
+        if separator and section in ("global", "install", "download", ":env:"):
+            settings[option] = str(ast.literal_eval(value))
+    return settings

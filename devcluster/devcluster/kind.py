@@ -69,6 +69,10 @@ class Kind:
             return False
         return bool(json.loads(labels or "{}").get("serval-live.dev/installed"))
 
+    def is_warm(self) -> bool:
+        """Whether it is up; there is no snapshot of a cluster like this."""
+        return self.is_up()
+
     def kubeconfig(self) -> Path:
         """kind's kubeconfig. Raises NotRunning."""
         if not self._file.exists():

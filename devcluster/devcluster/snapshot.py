@@ -6,6 +6,7 @@ has to be checked for age: another cluster has another key.
 """
 
 import hashlib
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,14 +30,14 @@ _KEPT = 2
 """Snapshots that stay: the newest and the one of the branch that one comes from."""
 
 
-def key(images: Sequence[Path]) -> str:
-    """Names the cluster that these images, these pins and this code install."""
+def key(images: Sequence[str]) -> str:
+    """Names the cluster that these archives of images (by name), these pins and this code install."""
     package = Path(__file__).parent
     digest = hashlib.sha256((REPOSITORY / "versions.toml").read_bytes())
     for module in _DECIDING:
         digest.update((package / f"{module}.py").read_bytes())
     for image in sorted(images):
-        digest.update(image.name.encode())
+        digest.update(image.encode())
     return digest.hexdigest()[:16]
 
 
@@ -68,6 +69,7 @@ class Snapshots:
                     shutil.rmtree(path)
                 else:
                     path.unlink(missing_ok=True)
+            os.utime(partial)  # the copy has the age of its source, and the oldest are forgotten
             partial.rename(self.folder / name)
             self._forget_old()
 
