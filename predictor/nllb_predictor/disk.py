@@ -7,6 +7,7 @@ folder itself tells the dead from the living, since process numbers are used aga
 
 import errno
 import fcntl
+import glob
 import os
 import secrets
 import shutil
@@ -49,21 +50,28 @@ def whole_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
     """
     if not replace:
         _require_free(target)
-    with disk_errors(target.parent):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(target)
-        work = target.parent / f".{target.name}.{secrets.token_hex(4)}.partial"
+    with scratch_folder(target.parent, target.name) as work, disk_errors(target):
+        yield work
+        _sync(work)
+        _take_name(work, target)
+
+
+@contextmanager
+def scratch_folder(parent: Path, name: str) -> Iterator[Path]:
+    """A new hidden folder inside `parent` that is removed at the end, unless it was renamed.
+
+    Folders of the same name whose process has died are removed first.
+    """
+    with disk_errors(parent):
+        parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(parent, name)
+        work = parent / f".{name}.{secrets.token_hex(4)}.partial"
         work.mkdir(mode=0o755)
     lock = _locked(work)
     try:
-        with disk_errors(target):
-            yield work
-            _sync(work)
-            _take_name(work, target)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
+        yield work
     finally:
+        shutil.rmtree(work, ignore_errors=True)
         if lock is not None:
             os.close(lock)
 
@@ -89,9 +97,9 @@ def _take_name(work: Path, target: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _remove_abandoned(target: Path) -> None:
-    """Remove hidden siblings of `target` that no living process holds."""
-    for folder in target.parent.glob(f".{target.name}.*.partial"):
+def _remove_abandoned(parent: Path, name: str) -> None:
+    """Remove hidden folders of this name that no living process holds."""
+    for folder in parent.glob(f".{glob.escape(name)}.*.partial"):
         lock = _locked(folder)
         if lock is not None:
             shutil.rmtree(folder, ignore_errors=True)

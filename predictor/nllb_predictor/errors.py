@@ -23,6 +23,7 @@ to format for a protocol: the mapping to HTTP and gRPC is one table in the serve
     │   ├── LanguageNotInModel          an asked language code is no token of this model
     │   ├── NoSpace                     the disk is full, or would be
     │   ├── DestinationInUse            the target exists, or cannot be written
+    │   ├── NoMemory                    an allocation failed
     │   └── SelfTestFailed              the converted model does not compute what the checkpoint computes
     ├── StoreError                      an artifact cannot be read or written
     │   ├── ObjectMissing               the exact key is not there
@@ -214,6 +215,13 @@ class SourceRefused(ConversionError):
     retryable = True
 
 
+class NoMemory(ConversionError):
+    """An allocation failed. A container's memory limit kills the process instead, with exit code 137 and no message."""
+
+    reason = "NoMemory"
+    exit_code = 27
+
+
 class StoreError(PredictorError):
     """An artifact cannot be read or written."""
 
@@ -294,36 +302,42 @@ class LoadError(PredictorError):
 
 class WrongArtifact(LoadError):
     """The manifest that was found names another engine, revision or checksum than the settings do."""
+
     reason = "WrongArtifact"
     exit_code = 50
 
 
 class DeviceMissing(LoadError):
     """The settings demand a device that is not there."""
+
     reason = "DeviceMissing"
     exit_code = 51
 
 
 class ModelUnloadable(LoadError):
     """The files are whole, and still CTranslate2 or the tokenizer cannot open them."""
+
     reason = "ModelUnloadable"
     exit_code = 52
 
 
 class ProbeMismatch(LoadError):
     """The manifest's probe sentences do not translate on this device as they did when the model was converted."""
+
     reason = "ProbeMismatch"
     exit_code = 53
 
 
 class PortTaken(LoadError):
     """The address cannot be listened on."""
+
     reason = "PortTaken"
     exit_code = 54
 
 
 class RequestError(PredictorError):
     """One request cannot be answered; the process goes on. `field` names the part of the request at fault."""
+
     reason = "RequestFailed"
 
     def __init__(self, message: str, *, field: str = "", hint: str = "") -> None:
@@ -333,64 +347,76 @@ class RequestError(PredictorError):
 
 class BadRequest(RequestError):
     """The request is malformed, contradicts itself, or asks for a value outside its range."""
+
     reason = "BadRequest"
 
 
 class UnknownLanguage(RequestError):
     """The language is no token of this engine; the hint has near matches."""
+
     reason = "UnknownLanguage"
 
 
 class LanguageNeeded(RequestError):
     """No language was given, and the engine has none of its own."""
+
     reason = "LanguageNeeded"
 
 
 class PairNotServed(RequestError):
     """The engine was trained for one pair, and this is another."""
+
     reason = "PairNotServed"
 
 
 class TextTooLong(RequestError):
     """A segment has more tokens than the model can read. Nothing is ever cut."""
+
     reason = "TextTooLong"
 
 
 class UnknownModel(RequestError):
     """No model of that name or version, or no such path, is served here."""
+
     reason = "UnknownModel"
 
 
 class PayloadTooLarge(RequestError):
     """The request has more bytes than the server takes."""
+
     reason = "PayloadTooLarge"
 
 
 class NotReady(RequestError):
     """The model is not loaded yet; the same call may succeed in a moment."""
+
     reason = "NotReady"
     retryable = True
 
 
 class ShuttingDown(RequestError):
     """The process is leaving; another one will answer."""
+
     reason = "ShuttingDown"
     retryable = True
 
 
 class Overloaded(RequestError):
     """As many segments wait as may wait."""
+
     reason = "Overloaded"
     retryable = True
 
 
 class DeadlineExceeded(RequestError):
     """The answer was not there within the time that the caller gave."""
+
     reason = "DeadlineExceeded"
     retryable = True
 
 
 class OutOfMemory(RequestError):
     """The device has no memory for this request; others go on."""
+
     reason = "OutOfMemory"
     retryable = True
