@@ -29,7 +29,7 @@ CALL_LIMIT = 600.0
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit codes: 0 done, 1 refused by the stand-in, 2 wrong usage, 3 not reachable."""
+    """Exit codes: 0 done, 1 refused by the stand-in (or the address to listen on is taken), 2 wrong usage, 3 not reachable."""
     options = _parser().parse_args(arguments)
     if options.verb is None:
         return serve(options)
@@ -38,12 +38,18 @@ def main(arguments: list[str] | None = None) -> int:
 
 def serve(options: argparse.Namespace) -> int:
     """Run until SIGINT or SIGTERM. Prints one JSON line with the URL and an API key once it listens."""
-    host, _, port = options.listen.rpartition(":")
-    settings = Settings(host=host, port=int(port), long_poll_timeout=options.long_poll_timeout)
+    host, port = options.listen
+    settings = Settings(host=host, port=port, long_poll_timeout=options.long_poll_timeout)
+    serval = ServalStandIn(settings, _bucket(options))
+    try:
+        serval.up()
+    except OSError as error:
+        print(f"cannot listen on {host}:{port}: {error.strerror}", file=sys.stderr)
+        return 1
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    with ServalStandIn(settings, _bucket(options)) as serval:
+    with serval:
         facts = {
             "url": serval.url,
             "owner": options.owner,
@@ -107,6 +113,13 @@ def _bucket(options: argparse.Namespace) -> Bucket | None:
     )
 
 
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not (host and colon and port.isdecimal()):
+        raise argparse.ArgumentTypeError(f"'{text}' is not HOST:PORT")
+    return host, int(port)
+
+
 def _write_private(path: Path, text: str) -> None:
     """The file holds a key: readable by its owner alone from the first byte on."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
@@ -132,7 +145,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--listen", default="127.0.0.1:8200", metavar="HOST:PORT", help="port 0 takes a free one")
+    where = "address to listen on (default 127.0.0.1:8200); port 0 takes a free one"
+    add("--listen", type=_address, default="127.0.0.1:8200", metavar="HOST:PORT", help=where)
     add(
         "--state",
         type=Path,

@@ -20,7 +20,7 @@ from tests.support.serval import Bucket, ServalStandIn
 from tests.support.serval.cli import main
 from tests.support.serval.verbs import VERBS
 from tests.support.waiting import eventually_sync
-from tests.unit.serval_standin.conftest import API
+from tests.unit.serval_standin.conftest import API, SHORT_POLL
 
 COMMAND = (sys.executable, "-m", "tests.support.serval")
 
@@ -109,6 +109,16 @@ def test_refusals_are_told_with_an_exit_code(
     assert main(["engine", "list", "--url", "http://127.0.0.1:9"]) == 3
 
 
+def test_an_address_that_is_taken_or_none_is_told(
+    serval: ServalStandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--listen", serval.url.removeprefix("http://")]) == 1
+    assert "cannot listen on 127.0.0.1:" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as refused:
+        main(["serve", "--listen", "8200"])
+    assert refused.value.code == 2
+
+
 def test_help_names_every_group_and_verb() -> None:
     shown = subprocess.run([*COMMAND, "build", "--help"], capture_output=True, text=True, check=True).stdout
     assert all(verb.name in shown for verb in VERBS if verb.group == "build")
@@ -143,6 +153,7 @@ def test_loss_verbs_work_over_the_control_paths(serval: ServalStandIn) -> None:
     verb("build/run-in-gap", engine=second)
     key = verb("key/add", owner="ruth")["key"]
     assert re.match("serval_", key)
+    verb("server/configure", **{"long-poll-timeout": SHORT_POLL})
     httpx.get(f"{serval.url}{API}/builds/next-finished", headers={"X-API-Key": key})
     assert serval.engine(second).model_revision == 2
     before = serval.clock.now()

@@ -72,7 +72,11 @@ def prove(project: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", "tests.support.prove", *arguments, "--paths", str(project)],
         cwd=project,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{project}"},
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{project}",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # a second per pytest process, and no plugin is needed here
+        },
         capture_output=True,
         text=True,
         check=False,
