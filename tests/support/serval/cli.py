@@ -29,7 +29,7 @@ CALL_LIMIT = 600.0
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit codes: 0 done, 1 refused by the stand-in (or the address to listen on is taken), 2 wrong usage, 3 not reachable."""
+    """Exit codes: 0 done, 1 refused by the stand-in (serve: address taken), 2 wrong usage, 3 not reachable."""
     options = _parser().parse_args(arguments)
     if options.verb is None:
         return serve(options)
