@@ -17,7 +17,7 @@ from tinymodel.flores import FLORES_CODES
 def test_the_safetensors_library_reads_what_is_written(tmp_path: Path) -> None:
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     file = tmp_path / "a.safetensors"
-    items = [
+    items: list[tuple[str, Stored | Deferred]] = [
         ("a", Stored.of(values)),
         ("b", Stored.of(values, "float16")),
         ("c", Deferred((2, 3), lambda: values + 1)),
