@@ -16,8 +16,9 @@ CALLER_CUT = timedelta(seconds=58)
 HOLD = timedelta(seconds=50)
 """How long a front end holds a caller of a sleeping engine before it answers "come back"."""
 
-RETRY_AFTER = timedelta(seconds=60)
-"""Longest Retry-After that callers are told; an awake pod must still be there when they come back."""
+RETRY_AFTER = timedelta(seconds=5)
+"""Retry-After that callers of a waking engine are told: the wake goes on without them, so asking again soon is cheap,
+and a pod that became ready meanwhile must still be there."""
 
 KNATIVE_MAX_TIMEOUT = timedelta(seconds=600)
 """Knative's `max-revision-timeout-seconds` where nobody changed it."""

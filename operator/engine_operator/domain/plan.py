@@ -51,7 +51,7 @@ def _decide(round_: Round) -> Stage:
     if desired.engine.suspended:
         return _empty(status, "spec.suspended is true", round_)
     if desired.existence is Existence.GONE:
-        return _empty(status, "the engine is gone in Serval", round_)
+        return _empty(replace(status, serving=None), "the engine is gone in Serval", round_)
     goal = _goal(round_)
     if goal is None:
         return Stage(replace(status, target=None), superseded_jobs(None, round_))

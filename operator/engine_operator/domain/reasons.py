@@ -194,6 +194,28 @@ MASS_DELETION_HELD = _reason(
     "`serval-live.dev/allow-mass-deletion: <count>` on the ServalSource releases exactly that many, once.",
 )  # fmt: skip
 
+# ServalSource: Connected
+CONNECTED = _reason("Connected", "ServalSource", "Serval answers and accepts the credentials.")
+SERVAL_UNREACHABLE = _reason(
+    "ServalUnreachable",
+    "ServalSource",
+    "Nobody answered, or a proxy in Serval's place. Engines serve on; nothing is deleted or converted meanwhile.",
+)
+SERVAL_MISBEHAVED = _reason(
+    "ServalMisbehaved", "ServalSource", "Serval answered 500, or something that it does not promise."
+)
+CREDENTIALS_REFUSED = _reason(
+    "CredentialsRefused",
+    "ServalSource",
+    "The Secret is missing or lacks a key, or Serval answers 401: the key is wrong, revoked or expired.",
+)
+SOURCE_MISSING = _reason(
+    "SourceMissing",
+    "lastFailure",
+    "Serval has no archive of the wanted revision to offer although the build completed: its upload failed, or its "
+    "cleanup removed the file. It is asked for again a few times.",
+)
+
 # lastFailure, where Kubernetes rather than a program of ours tells why
 SUPERSEDED = _reason(
     "Superseded", "Event", "A newer revision is wanted; the Job of the older one was removed."

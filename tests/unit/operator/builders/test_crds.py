@@ -1,0 +1,93 @@
+"""The two CRDs as files; the API server's own judgement of them belongs to the integration tests."""
+
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+
+import pytest
+import yaml
+
+from engine_operator.domain import conditions, engine, keys
+
+CRDS = {
+    name: yaml.safe_load((files("engine_operator") / "crds" / f"{name}.yaml").read_text())
+    for name in ("servalsources", "translationengines")
+}
+
+
+def schema(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = CRDS[name]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return found
+
+
+def spec(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = schema(name)["properties"]["spec"]["properties"]
+    return found
+
+
+def nodes(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    yield path, node
+    for name, child in node.get("properties", {}).items():
+        yield from nodes(child, f"{path}.{name}")
+    if "items" in node:
+        yield from nodes(node["items"], f"{path}[]")
+
+
+def test_both_resources_have_the_same_serving_block() -> None:
+    assert spec("servalsources")["serving"] == spec("translationengines")["serving"]
+
+
+def test_serving_block_has_exactly_the_fields_of_the_domain() -> None:
+    def camel(name: str) -> str:
+        head, *tail = name.split("_")
+        return head + "".join(word.title() for word in tail)
+
+    fields = {camel(name) for name in engine.ServingSpec.__dataclass_fields__}
+    assert set(spec("translationengines")["serving"]["properties"]) == fields
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        (("serving", "profile"), engine.Profile),
+        (("serving", "protocol"), engine.Protocol),
+        (("serving", "exposure"), engine.Exposure),
+        (("rollout", "strategy"), engine.Strategy),
+        (("rollout", "start"), engine.RolloutStart),
+        (("quantization",), keys.Quantization),
+    ],
+)
+def test_enums_have_the_words_of_the_domain(path: tuple[str, ...], words: Any) -> None:
+    node: dict[str, Any] = {"properties": spec("translationengines")}
+    for name in path:
+        node = node["properties"][name]
+    assert node["enum"] == [word.value for word in words]
+
+
+@pytest.mark.parametrize("name", sorted(CRDS))
+def test_schema_is_closed_and_bounded(name: str) -> None:
+    """No field swallows unknown words, and what people write has a greatest length, so that CEL stays cheap."""
+    for path, node in nodes(schema(name)):
+        assert "x-kubernetes-preserve-unknown-fields" not in node, path
+        if not path.startswith(".spec"):
+            continue
+        if node.get("type") == "string":
+            assert "maxLength" in node or "enum" in node, path
+        if node.get("type") == "array":
+            assert "maxItems" in node, path
+
+
+@pytest.mark.parametrize("name", sorted(CRDS))
+def test_explain_has_something_to_say_of_every_field_that_people_write(name: str) -> None:
+    mute = [
+        path
+        for path, node in nodes(schema(name)["properties"]["spec"])
+        if path and "[]" not in path and "description" not in node and "resources" not in path
+    ]
+    assert mute == []
+
+
+def test_condition_of_the_printer_column_exists() -> None:
+    columns = CRDS["translationengines"]["spec"]["versions"][0]["additionalPrinterColumns"]
+    assert any(conditions.AVAILABLE in column["jsonPath"] for column in columns)
+    assert all(column["name"] for column in columns)
