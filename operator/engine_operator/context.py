@@ -16,7 +16,7 @@ from engine_operator.domain.serval_facts import Existence, ServalEngine, Verdict
 from engine_operator.errors import ClusterError, StoreError
 from engine_operator.store.address import S3, Patience, StoreAddress, StoreKeys
 from engine_operator.store.artifacts import ArtifactStore
-from engine_operator.store.owner import Owner
+from engine_operator.store.owner import OWNER, Owner
 from engine_operator.store.preflight import preflight
 
 
@@ -52,9 +52,11 @@ class StoreBook:
     MOST = 64
     """Clients kept; more means that keys rotate, and old ones are of no use."""
 
-    def __init__(self, cluster: ClusterClient, patience: Patience) -> None:
+    def __init__(self, cluster: ClusterClient, patience: Patience, touch: bool = True) -> None:
+        """`touch` False only looks: the owner's mark is neither written nor renewed."""
         self._cluster = cluster
         self._patience = patience
+        self._touch = touch
         self._clients: dict[tuple[StoreAddress, StoreKeys | None], S3] = {}
 
     async def open(self, namespace: str, place: ObjectStore, installation: str) -> ArtifactStore:
@@ -68,7 +70,9 @@ class StoreBook:
             readers = None
             if place.for_readers != place.secret:
                 readers = await self._s3(owner.namespace, place, place.for_readers)
-            alone = await preflight(store, owner, readers, datetime.now(UTC))
+            alone = await preflight(store, owner, readers, datetime.now(UTC)) if self._touch else False
+            if not self._touch:
+                await store.read(OWNER)
         except (StoreError, ClusterError) as error:
             return StoreState(place, installation, None, Verdict(error.reason, str(error)))
         return StoreState(place, installation, store, None, alone)

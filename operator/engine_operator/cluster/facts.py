@@ -162,6 +162,17 @@ def process_failure(container: Mapping[str, Any], otherwise: str) -> ProcessFail
     return _termination(ended, otherwise)
 
 
+def named_key(item: JsonView) -> ArtifactKey | None:
+    """The artifact that an InferenceService, a Revision, a Pod or a Job may still load or write."""
+    annotated = ArtifactKey.parse(
+        str((item["metadata"].get("annotations") or {}).get(wire.ANNOTATION_ARTIFACT_KEY, ""))
+    )
+    spec = item.get("spec") or {}
+    containers = (spec.get("predictor") or spec).get("containers")
+    environment = _environment(_container(containers, wire.CONTAINER))
+    return annotated or artifact_key_of(environment.get(wire.ENV_MODEL_URI, ""))
+
+
 def artifact_key_of(model_uri: str) -> ArtifactKey | None:
     """The artifact key at the end of a model URI."""
     return ArtifactKey.parse("/".join(model_uri.rstrip("/").split("/")[-3:]))

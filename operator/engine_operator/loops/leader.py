@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from engine_operator.cluster.lease import Lease
-from engine_operator.errors import ClusterError
+from engine_operator.errors import ClusterError, LeaseLost
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +53,8 @@ class Leader:
             for task in (work, keeper):
                 task.cancel()
             await asyncio.gather(work, keeper, return_exceptions=True)
-        if not work.cancelled():
-            work.result()
+        if not work.cancelled() and (error := work.exception()) is not None:
+            _raise_unless_lost(error)
         log.warning("the Lease is lost; work stopped")
 
     async def _keep(self) -> None:
@@ -76,3 +76,11 @@ class Leader:
             await asyncio.shield(self._lease.release())
         except ClusterError as error:
             log.warning("the Lease could not be given back: %s", error)
+
+
+def _raise_unless_lost(error: BaseException) -> None:
+    """Work that found the Lease lost ended as it should; any other end is a defect."""
+    if isinstance(error, BaseExceptionGroup):
+        error = error.split(LeaseLost)[1]  # type: ignore[assignment]
+    if error is not None and not isinstance(error, LeaseLost):
+        raise error

@@ -17,7 +17,7 @@ from engine_operator.cluster.reader import ClusterReader, EngineObjects
 from engine_operator.domain.actions import Action, WriteStatus
 from engine_operator.domain.attempts import record_error
 from engine_operator.domain.conditions import conditions_of
-from engine_operator.domain.desired import Round
+from engine_operator.domain.desired import Desired, Round
 from engine_operator.domain.engine import EngineSpec
 from engine_operator.domain.observed import EngineStatus, Phase, ProcessFailure
 from engine_operator.domain.plan import plan
@@ -116,9 +116,10 @@ class Looker:
         objects = await self._reader.engine(key.namespace, key.name)
         if objects is None:
             return None
-        round_ = await self.round(objects, collect)
-        if round_ is None:
+        gathered = await self.gather(objects, collect)
+        if gathered is None:
             return None
+        round_, around = gathered
         actions = plan(round_.desired, round_.observed, round_.now, self._policy)
         planned = _planned(actions, round_)
         self._others.enters(key, planned.target.phase if planned.target else None)
@@ -126,9 +127,14 @@ class Looker:
         outcome = await executor.run(actions)
         if outcome.error is not None:
             return await self._failed(outcome, executor, round_, planned)
-        return _looked(objects, round_, planned, actions)
+        looked = _looked(round_, planned, actions)
+        return (
+            looked if actions else replace(looked, fingerprint=fingerprint(objects, round_.desired, around))
+        )
 
-    async def round(self, objects: EngineObjects, collect: bool = False) -> Round | None:
+    async def gather(
+        self, objects: EngineObjects, collect: bool = False
+    ) -> tuple[Round, Surroundings] | None:
         """Gather everything that a plan needs; None while that is not known."""
         try:
             spec = engine_spec(objects.engine)
@@ -150,7 +156,7 @@ class Looker:
             busy_rollouts=self._others.busy(Phase.ROLLING_OUT, key),
             busy_conversions=self._others.busy(Phase.CONVERTING, key),
         )
-        return Round(desired, observed, datetime.now(UTC), self._policy)
+        return Round(desired, observed, datetime.now(UTC), self._policy), around
 
     async def _failed(
         self, outcome: Outcome, executor: Executor, round_: Round, planned: EngineStatus
@@ -185,7 +191,7 @@ def _planned(actions: Sequence[Action], round_: Round) -> EngineStatus:
     return written.status if written else round_.observed.status
 
 
-def _looked(objects: EngineObjects, round_: Round, status: EngineStatus, actions: Sequence[Action]) -> Looked:
+def _looked(round_: Round, status: EngineStatus, actions: Sequence[Action]) -> Looked:
     service = round_.observed.service
     moving = any(not pod.ready for pod in round_.observed.pods) or (service is not None and service.deleting)
     return Looked(
@@ -194,20 +200,18 @@ def _looked(objects: EngineObjects, round_: Round, status: EngineStatus, actions
         moving=moving,
         next_retry=status.target.next_retry if status.target else None,
         revision=status.serving.revision if status.serving else None,
-        fingerprint=None if actions else fingerprint(objects, round_),
     )
 
 
-def fingerprint(objects: EngineObjects, round_: Round) -> tuple[object, ...]:
+def fingerprint(objects: EngineObjects, desired: Desired, around: Surroundings) -> tuple[object, ...]:
     """All facts that a survey and a sweep see; as long as they stay, another look would find nothing to do."""
-    desired = round_.desired
+    context = around.context
     return (
         objects.fingerprint(),
         desired.existence,
         desired.model_revision,
         desired.verdict,
         desired.effective,
-        round_.observed.storage,
-        round_.observed.source_problem,
-        round_.observed.knative,
+        around.storage.problem,
+        (context.problem, context.knative) if context else None,
     )

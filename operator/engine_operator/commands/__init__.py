@@ -1,0 +1,1 @@
+"""The subcommands of `engine-operator`, one module each; none but `run` changes anything."""

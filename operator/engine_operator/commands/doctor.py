@@ -1,0 +1,124 @@
+"""`engine-operator doctor`: what this cluster and these sources lack, each with what to do about it."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from engine_operator.cluster.client import ClusterClient
+from engine_operator.cluster.connection import Connection
+from engine_operator.cluster.crs import source_spec
+from engine_operator.cluster.events import EventRecorder
+from engine_operator.cluster.knative import knative_settings
+from engine_operator.cluster.resources import ENGINES, INFERENCE_SERVICES, REVISIONS, SERVAL_SOURCES
+from engine_operator.commands.plan import refuse
+from engine_operator.context import StoreBook
+from engine_operator.domain.budget import WakeBudget, time_chain
+from engine_operator.domain.engine import Defaults
+from engine_operator.domain.names import require_namespace
+from engine_operator.domain.observed import KnativeSettings
+from engine_operator.errors import OperatorError
+from engine_operator.loops.operator import installation_uid
+from engine_operator.loops.sources import ServalClients, Sources, Tools
+from engine_operator.serval.client import Timeouts
+from engine_operator.settings import Settings
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at. `good` None: can't be told, or only advice."""
+
+    good: bool | None
+    what: str
+
+    def __str__(self) -> str:
+        mark = {True: "ok     ", False: "PROBLEM", None: "advice "}[self.good]
+        return f"{mark}  {self.what}"
+
+
+async def doctor(settings: Settings, connection: Connection) -> int:
+    """Print all findings; 1 if there is a problem."""
+    problems = 0
+    async with ClusterClient(connection, guard=refuse) as cluster:
+        for namespace in settings.namespaces or (connection.namespace,):
+            async for finding in findings(settings, cluster, namespace):
+                print(finding, flush=True)
+                problems += finding.good is False
+    print(f"\n{problems} problems" if problems else "\nNothing is missing.")
+    return 1 if problems else 0
+
+
+async def findings(settings: Settings, cluster: ClusterClient, namespace: str) -> AsyncIterator[Finding]:
+    """Look at everything, in the order in which things build on each other."""
+    try:
+        require_namespace(namespace)
+        yield Finding(True, f"namespace {namespace} leaves room for names")
+    except OperatorError as error:
+        yield Finding(False, str(error))
+    for resource in (SERVAL_SOURCES, ENGINES, INFERENCE_SERVICES, REVISIONS):
+        try:
+            async for _ in cluster.list(resource, namespace):
+                break
+            yield Finding(True, f"{resource.plural}.{resource.group} can be listed")
+        except OperatorError as error:
+            yield Finding(False, f"{resource.plural}.{resource.group}: {error}")
+            return
+    for finding in _knative(await knative_settings(cluster, settings.knative_namespace)):
+        yield finding
+    async for finding in _sources(settings, cluster, namespace):
+        yield finding
+
+
+def _knative(found: KnativeSettings) -> list[Finding]:
+    chain = time_chain(
+        WakeBudget(), Defaults({}).scale_down_delay, Defaults({}).window, found.max_revision_timeout_seconds
+    )
+    patch = 'kubectl patch configmap {} -n knative-serving --type merge -p \'{{"data":{{"{}":"true"}}}}\''
+    wishes = (
+        (
+            found.allow_zero_initial_scale,
+            "config-autoscaler",
+            "allow-zero-initial-scale",
+            "one-GPU swaps and rollout.start: OnFirstCall",
+        ),
+        (
+            found.pod_is_always_schedulable,
+            "config-deployment",
+            "pod-is-always-schedulable",
+            "quiet wakes on a pool of nodes that comes and goes",
+        ),
+    )
+    findings: list[Finding] = []
+    for value, config_map, key, why in wishes:
+        if value is None:
+            findings.append(Finding(None, f"Knative's {key} can't be read; its default, false, is assumed"))
+        elif value:
+            findings.append(Finding(True, f"Knative's {key} is true"))
+        else:
+            findings.append(Finding(None, f"{why} need: {patch.format(config_map, key)}"))
+    if chain.cap_warning:
+        findings.append(Finding(None, chain.cap_warning))
+    return findings
+
+
+async def _sources(settings: Settings, cluster: ClusterClient, namespace: str) -> AsyncIterator[Finding]:
+    tools = Tools(cluster, EventRecorder(cluster, "doctor"), Defaults({}), await installation_uid(cluster))
+    clients = ServalClients(cluster, Timeouts())
+    sources = Sources(tools, StoreBook(cluster, settings.patience(), touch=False), clients, trust=60.0)
+    try:
+        async for item in cluster.list(SERVAL_SOURCES, namespace):
+            source = source_spec(item)
+            name = f"ServalSource {source.namespace}/{source.name}"
+            installation = source.installation or sources.installation(source.namespace, source.name)
+            state = await sources.stores.state(
+                source.artifact_store, installation, sources.owner(source.namespace, source.name)
+            )
+            if state.problem is None:
+                yield Finding(True, f"{name}: {source.artifact_store.uri}/{installation} can be read")
+            else:
+                yield Finding(False, f"{name}: {state.problem.reason}: {state.problem.message}")
+            try:
+                engines = await (await clients.client(source)).engines()
+                yield Finding(True, f"{name}: Serval answers with {len(engines)} engines")
+            except OperatorError as error:
+                yield Finding(False, f"{name}: {error.reason}: {error}")
+    finally:
+        await clients.aclose()

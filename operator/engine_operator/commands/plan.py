@@ -1,0 +1,161 @@
+"""`engine-operator plan`: what one sweep would do, and nothing of it done."""
+
+import json
+from dataclasses import asdict, dataclass, is_dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from typing import Any
+
+from engine_operator.cluster.client import ClusterClient
+from engine_operator.cluster.connection import Connection
+from engine_operator.cluster.crs import source_spec
+from engine_operator.cluster.events import EventRecorder
+from engine_operator.cluster.knative import knative_settings
+from engine_operator.cluster.reader import ClusterReader
+from engine_operator.cluster.resources import SERVAL_SOURCES, Json
+from engine_operator.cluster.source_status import read_source_status
+from engine_operator.context import StoreBook
+from engine_operator.domain.actions import Action, WriteStatus
+from engine_operator.domain.plan import plan
+from engine_operator.errors import UsageError
+from engine_operator.loops.engines import Board
+from engine_operator.loops.inbox import SourceKey
+from engine_operator.loops.look import Looker
+from engine_operator.loops.operator import installation_uid
+from engine_operator.loops.poll import Poller
+from engine_operator.loops.sources import ServalClients, Sources, Tools
+from engine_operator.loops.sweep import Found, Sweeper, SweepParts
+from engine_operator.observe import ManifestBook, Observer
+from engine_operator.profiles import defaults
+from engine_operator.serval.client import Timeouts
+from engine_operator.settings import Settings
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What would be done for one source or one engine."""
+
+    kind: str
+    namespace: str
+    name: str
+    actions: tuple[Action, ...]
+
+
+def refuse() -> None:
+    """The guard of a client that must not write."""
+    raise UsageError("a plan changes nothing")
+
+
+async def plan_all(settings: Settings, connection: Connection, output: str) -> int:
+    """Print what a sweep of every source would do. Raises OperatorError."""
+    namespaces = settings.namespaces or (connection.namespace,)
+    async with ClusterClient(connection, guard=refuse) as cluster:
+        found = [one for namespace in namespaces for one in await _plan(settings, cluster, namespace)]
+    print(json.dumps([_plain(one) for one in found], indent=2) if output == "json" else as_text(found))
+    return 0
+
+
+async def _plan(settings: Settings, cluster: ClusterClient, namespace: str) -> list[Planned]:
+    image = settings.runtime_image_cpu
+    tools = Tools(
+        cluster,
+        EventRecorder(cluster, settings.identity),
+        defaults(image, settings.runtime_image_gpu or image),
+        await installation_uid(cluster),
+    )
+    clients = ServalClients(cluster, Timeouts())
+    try:
+        sources = Sources(tools, StoreBook(cluster, settings.patience(), touch=False), clients, trust=60.0)
+        reader = ClusterReader(cluster)
+        items = cluster.list(SERVAL_SOURCES, namespace)
+        found = [await _plan_source(settings, sources, reader, item) async for item in items]
+        return found + await _plan_engines(settings, sources, reader, namespace)
+    finally:
+        await clients.aclose()
+
+
+async def _plan_source(settings: Settings, sources: Sources, reader: ClusterReader, item: Json) -> Planned:
+    source, status = source_spec(item), read_source_status(item.get("status") or {})
+    knative = await knative_settings(sources.tools.cluster, settings.knative_namespace)
+    parts = SweepParts(
+        cluster=sources.tools.cluster,
+        reader=reader,
+        sources=sources,
+        policy=settings.policy(),
+        knative=lambda: knative,
+        status_every=settings.status_every,
+        owned_elsewhere=lambda _: frozenset(),
+        offer=lambda *_: None,
+    )
+    key = SourceKey(source.namespace, source.name)
+    sweeper = Sweeper(key, parts, Poller(key, _never, settings.poll_policy(), lambda _: None))
+    survey = await reader.survey(source.namespace)
+    found: Found = await sweeper.find(source, status, survey)
+    sources.put(key, found.context())
+    return Planned("ServalSource", source.namespace, source.name, found.planned.actions)
+
+
+async def _plan_engines(
+    settings: Settings, sources: Sources, reader: ClusterReader, namespace: str
+) -> list[Planned]:
+    policy = settings.policy()
+    looker = Looker(reader, Observer(reader, ManifestBook(60.0)), sources, Board(), policy)
+    found: list[Planned] = []
+    for name in sorted((await reader.survey(namespace)).engines):
+        objects = await reader.engine(namespace, name)
+        gathered = await looker.gather(objects, collect=True) if objects else None
+        if gathered is None:
+            continue
+        round_, _ = gathered
+        actions = tuple(plan(round_.desired, round_.observed, datetime.now(UTC), policy))
+        found.append(Planned("TranslationEngine", namespace, name, actions))
+    return found
+
+
+async def _never() -> Any:
+    raise UsageError("a plan does not poll")
+
+
+def as_text(found: list[Planned]) -> str:
+    """One line an action; engines with nothing to do are counted."""
+    lines: list[str] = []
+    for one in found:
+        lines += [f"{one.kind} {one.namespace}/{one.name}: {describe(action)}" for action in one.actions]
+    quiet = sum(not one.actions for one in found)
+    lines.append(f"{len(found) - quiet} with something to do, {quiet} with nothing.")
+    return "\n".join(lines)
+
+
+def describe(action: Action) -> str:
+    """An action in one line."""
+    if isinstance(action, WriteStatus):
+        target = action.status.target
+        return (
+            f"WriteStatus ({f'revision {target.revision} {target.phase.value}' if target else 'no target'})"
+        )
+    shown: dict[str, object] = {}
+    for field, value in vars(action).items():
+        if is_dataclass(value):
+            value = getattr(value, "job", None) or getattr(value, "key", None)
+        if isinstance(value, (str, int, tuple)) and value not in ("", None):
+            shown[field] = value
+        elif value is not None and not isinstance(value, (dict, list)):
+            shown[field] = str(value)
+    return f"{type(action).__name__} " + ", ".join(f"{field}={value}" for field, value in shown.items())
+
+
+def _plain(one: Planned) -> Json:
+    actions = [{"action": type(action).__name__, **_values(asdict(action))} for action in one.actions]
+    return {"kind": one.kind, "namespace": one.namespace, "name": one.name, "actions": actions}
+
+
+def _values(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _values(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_values(entry) for entry in value]
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value.total_seconds() if isinstance(value, timedelta) else value

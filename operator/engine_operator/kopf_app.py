@@ -1,0 +1,86 @@
+"""The wiring to kopf: it watches, we put keys into the inbox. Nothing else is kopf's.
+
+Refuses everything by which kopf writes to the cluster: handlers of changes (they annotate), finalizers, peering, posted
+events. A watch event says that something changed, never what to do about it.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import kopf
+
+from engine_operator import metrics
+from engine_operator.domain import wire
+from engine_operator.loops.inbox import EngineKey, Inbox, SourceKey
+
+log = logging.getLogger(__name__)
+
+
+def registry(inbox: Inbox) -> kopf.OperatorRegistry:
+    """The handlers: what touches which key."""
+    handlers = kopf.OperatorRegistry()
+    ours: dict[str, Any] = {"registry": handlers, "labels": {wire.LABEL_ENGINE: kopf.PRESENT}}
+
+    async def source(namespace: str | None, name: str | None, **_: Any) -> None:
+        metrics.LAST_WATCH.set_to_current_time()
+        inbox.touch_source(SourceKey(str(namespace), str(name)))
+
+    async def engine(namespace: str | None, name: str | None, **_: Any) -> None:
+        metrics.LAST_WATCH.set_to_current_time()
+        inbox.touch_engine(EngineKey(str(namespace), str(name)))
+
+    async def child(namespace: str | None, labels: Mapping[str, str], **_: Any) -> None:
+        metrics.LAST_WATCH.set_to_current_time()
+        inbox.touch_engine(EngineKey(str(namespace), labels[wire.LABEL_ENGINE]))
+
+    kopf.on.event(wire.GROUP, wire.VERSION, "servalsources", registry=handlers)(source)
+    kopf.on.event(wire.GROUP, wire.VERSION, "translationengines", registry=handlers)(engine)
+    kopf.on.event("serving.kserve.io", "v1beta1", "inferenceservices", **ours)(child)
+    kopf.on.event("batch", "v1", "jobs", **ours)(child)
+    _login(handlers)
+    return handlers
+
+
+def settings() -> kopf.OperatorSettings:
+    """kopf's settings: read-only, quiet, and quick to notice a dead connection."""
+    chosen = kopf.OperatorSettings()
+    chosen.posting.enabled = False
+    chosen.peering.standalone = True
+    chosen.scanning.disabled = True
+    chosen.watching.server_timeout = 300
+    chosen.watching.client_timeout = 330
+    chosen.watching.chunk_size = 250
+    for plural in ("inferenceservices.serving.kserve.io", "jobs.batch"):
+        chosen.watching.label_selectors[plural] = wire.LABEL_ENGINE
+    chosen.networking.request_timeout = 30
+    chosen.networking.connect_timeout = 5
+    chosen.networking.enforce_retry_after = True
+    return chosen
+
+
+async def watch(inbox: Inbox, namespaces: tuple[str, ...], ready: asyncio.Event, stop: asyncio.Event) -> None:
+    """Watch until `stop` is set."""
+    await kopf.operator(
+        registry=registry(inbox),
+        settings=settings(),
+        standalone=True,
+        namespaces=list(namespaces),
+        ready_flag=ready,
+        stop_flag=stop,
+    )
+
+
+def _login(handlers: kopf.OperatorRegistry) -> None:
+    """By KUBECONFIG if set, else as the pod, as our own client does; kopf asks again after each 401."""
+
+    def login(**given: Any) -> kopf.ConnectionInfo | None:
+        if not os.environ.get("KUBECONFIG"):
+            pod = kopf.login_with_service_account(**given)
+            if pod is not None:
+                return pod
+        return kopf.login_with_kubeconfig(**given)
+
+    kopf.on.login(registry=handlers, id="login")(login)
