@@ -1,34 +1,27 @@
 """Taking back, once, fields of ours that somebody overwrote, without a forced apply.
 
-The whole object is read, our fields are laid over it, and it is replaced at the version that was read. Fields of others
-stay as they are, and somebody who writes in between wins.
-"""
+A plain write (`kubectl edit`, a patch) leaves a claim in `managedFields`, and that claim is all that our next apply
+conflicts with. So such claims are dropped, at the version that was read, and our apply goes through as ever. Writing
+the values ourselves instead would leave a claim of our own that conflicts with our own next apply.
 
-from typing import Any
+Fields of others keep their values; writers of that kind need no claim. The claims of other appliers are left alone:
+then the conflict stays, and a person has to decide who applies what.
+"""
 
 from engine_operator.cluster.client import ClusterClient, ObjectRef
 from engine_operator.cluster.resources import Json, JsonView, Resource
 
 
 async def reclaim(client: ClusterClient, resource: Resource, wanted: JsonView) -> Json:
-    """Write our fields over the live object, then apply, so that we own them again. Raises Outdated."""
+    """Drop the claims of plain writers, then apply. Raises Outdated if somebody writes in between, Conflict."""
     metadata = wanted["metadata"]
     live = await client.get(ObjectRef(resource, metadata["namespace"], metadata["name"]))
-    await client.replace(resource, laid_over(live, wanted))
+    await client.replace(resource, without_plain_claims(live))
     return await client.apply(resource, wanted)
 
 
-def laid_over(live: Any, wanted: Any) -> Any:
-    """`wanted` over `live`: maps by key, lists of named entries by name, everything else as wanted."""
-    if isinstance(live, dict) and isinstance(wanted, dict):
-        merged = {key: laid_over(live[key], value) if key in live else value for key, value in wanted.items()}
-        return {**live, **merged}
-    if _named(live) and _named(wanted):
-        ours = {entry["name"]: entry for entry in wanted}
-        kept = [laid_over(entry, ours.pop(entry["name"], entry)) for entry in live]
-        return kept + list(ours.values())
-    return wanted
-
-
-def _named(entries: Any) -> bool:
-    return isinstance(entries, list) and all(isinstance(entry, dict) and "name" in entry for entry in entries)
+def without_plain_claims(live: JsonView) -> Json:
+    """The same object without the entries that writes other than applies left; those of its status stay."""
+    entries = live["metadata"].get("managedFields") or []
+    kept = [entry for entry in entries if entry.get("operation") == "Apply" or entry.get("subresource")]
+    return {**live, "metadata": {**live["metadata"], "managedFields": kept}}
