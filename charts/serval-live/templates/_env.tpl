@@ -25,8 +25,8 @@
   value: {{ .Values.log.level | quote }}
 - name: SERVAL_LIVE_OPERATOR_LOG_FORMAT
   value: {{ .Values.log.format | quote }}
-{{- range $name, $value := .Values.settings }}
-- name: SERVAL_LIVE_OPERATOR_{{ $name | upper }}
+{{- range $name, $value := .Values.extraEnv }}
+- name: {{ $name }}
   value: {{ $value | quote }}
 {{- end }}
 {{- end -}}

@@ -209,7 +209,7 @@ def test_the_operator_starts_with_the_environment_that_the_chart_gives_it(render
         "watchNamespaces": ["ruth", "jonah"],
         "imagePullSecrets": [{"name": "registry"}],
         "predictor": {"gpuImage": {"repository": "registry.example.org/gpu"}},
-        "settings": {"sweep_every": "60", "max_rolling": "5"},
+        "extraEnv": {"SERVAL_LIVE_OPERATOR_SWEEP_EVERY": "60", "SERVAL_LIVE_OPERATOR_MAX_ROLLING": "5"},
     }
     container = pod_of(render(values).one("Deployment"))["containers"][0]
     settings = Settings.load({item["name"]: item["value"] for item in container["env"]})

@@ -39,8 +39,12 @@ REFUSED = [
     ("pull secret without a name", {"imagePullSecrets": [{}]}, "/imagePullSecrets/0"),
     ("digest that is none", {"predictor": {"image": {"digest": "v1"}}}, "/predictor/image/digest"),
     ("unknown resource list", {"resources": {"limit": {"cpu": 1}}}, "/resources"),
-    ("misspelt setting", {"settings": {"sweep_evry": "60"}}, "/settings"),
-    ("setting that has a value of its own", {"settings": {"log_level": "debug"}}, "/settings"),
+    ("misspelt setting", {"extraEnv": {"SERVAL_LIVE_OPERATOR_SWEEP_EVRY": "60"}}, "/extraEnv"),
+    (
+        "setting that has a value of its own",
+        {"extraEnv": {"SERVAL_LIVE_OPERATOR_LOG_LEVEL": "debug"}},
+        "/extraEnv",
+    ),
     (
         "no data plane at all",
         {"networkPolicy": {"dataPlaneNamespaces": []}},
@@ -110,7 +114,7 @@ OTHER: dict[str, Any] = {
     "watchNamespaces": ["ruth", "jonah"],
     "log.level": "debug",
     "log.format": "json",
-    "settings": {"sweep_every": "60"},
+    "extraEnv": {"SERVAL_LIVE_OPERATOR_SWEEP_EVERY": "60"},
     "resources": {"requests": {"cpu": 1}},
     "podSecurityContext": {"fsGroup": 0},
     "securityContext": {"privileged": False},
