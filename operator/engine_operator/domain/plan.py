@@ -18,7 +18,7 @@ from engine_operator.domain.desired import Desired as Desired
 from engine_operator.domain.desired import Goal, Round, Stage, effective_summary
 from engine_operator.domain.observed import EngineStatus, Known, ManifestFact, Observed, Phase
 from engine_operator.domain.policy import Policy
-from engine_operator.domain.rollout import restore, roll_out
+from engine_operator.domain.rollout import maintain, roll_out
 from engine_operator.domain.serval_facts import Existence
 from engine_operator.domain.serving import serving_of
 from engine_operator.domain.transitions import events_between
@@ -84,7 +84,7 @@ def _work(goal: Goal, status: EngineStatus, round_: Round) -> Stage:
     if manifest.presence is Known.PRESENT:
         return roll_out(replace(goal, manifest=manifest), target, status, round_)
     stage = convert(goal, target, status, round_)
-    return replace(stage, actions=(*stage.actions, *restore(goal, stage.status, round_)))
+    return replace(stage, actions=(*stage.actions, *maintain(goal, stage.status, round_)))
 
 
 def _vouched(goal: Goal, status: EngineStatus, round_: Round) -> ManifestFact:

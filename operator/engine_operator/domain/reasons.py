@@ -242,6 +242,26 @@ MODEL_SUPERSEDED = _reason(
     "Serval offers another revision than the one that was asked for; the next sweep follows it.",
 )
 
+MANIFEST_INVALID = _reason(
+    "ManifestInvalid",
+    "lastFailure",
+    "A manifest breaks its schema, or names another artifact than the one it lies in.",
+)
+FORBIDDEN = _reason(
+    "Forbidden",
+    "lastFailure",
+    "The operator's service account lacks a verb; the message has it. Compare its Role.",
+)
+REJECTED = _reason(
+    "Rejected", "lastFailure",
+    "The API or an admission webhook refuses the object, and will refuse it again: the message says what is wrong.",
+)  # fmt: skip
+WEBHOOK_UNAVAILABLE = _reason(
+    "WebhookUnavailable",
+    "lastFailure",
+    "An admission webhook, usually KServe's, does not answer; tried again.",
+)
+
 # Events
 CONVERSION_STARTED = _reason("ConversionStarted", "Event", "A conversion Job was made.")
 ROLLOUT_STARTED = _reason("RolloutStarted", "Event", "The InferenceService names a new revision.")

@@ -28,6 +28,7 @@ from engine_operator.domain.observed import (
     ConditionStatus,
     EngineStatus,
     Known,
+    ManifestFact,
     Phase,
     PodState,
     ProcessFailure,
@@ -67,7 +68,11 @@ def template(goal: Goal, attempt: int, initial_scale: int, image: str, round_: R
         attempt=attempt,
         model_uri=desired.location(goal.key),
         store=desired.artifact_store,
-        serving=replace(chosen, runtime_image=image),
+        serving=replace(
+            chosen,
+            runtime_image=image,
+            image_pull_secrets=chosen.image_pull_secrets or round_.policy.image_pull_secrets,
+        ),
         initial_scale=initial_scale,
         progress_deadline_seconds=int(chain.progress_deadline.total_seconds()),
         response_start_seconds=int(chain.response_start.total_seconds()),
@@ -87,12 +92,22 @@ def roll_out(goal: Goal, target: TargetStatus, status: EngineStatus, round_: Rou
     return _advance(goal, target, service, status, round_)
 
 
-def restore(goal: Goal, status: EngineStatus, round_: Round) -> tuple[Action, ...]:
-    """Apply what served before, where the InferenceService is gone and the goal is not ready to take its place."""
-    serving = status.serving
-    if round_.observed.service is not None or serving is None or serving.artifact_key == goal.key:
+def maintain(goal: Goal, status: EngineStatus, round_: Round) -> tuple[Action, ...]:
+    """Look after what serves while the goal is not ready to take its place.
+
+    The InferenceService is made again if it is gone, and corrected if it is not as people want it.
+    """
+    serving, service = status.serving, round_.observed.service
+    if serving is None or serving.artifact_key == goal.key:
         return ()
-    return _apply_previous(status, 1, round_)
+    if service is None:
+        return _apply_previous(status, 1, round_)
+    fact = ManifestFact(Known.PRESENT, serving.manifest_sha256)
+    previous = Goal(serving.revision, serving.artifact_key, fact)
+    if service.deleting or not runs(service, previous):
+        return ()
+    correction = correction_of(previous, service, status, round_)
+    return () if correction is None else (correction,)
 
 
 def _entered(target: TargetStatus, status: EngineStatus) -> TargetStatus:
@@ -107,10 +122,10 @@ def _entered(target: TargetStatus, status: EngineStatus) -> TargetStatus:
 def _enter(goal: Goal, target: TargetStatus, status: EngineStatus, round_: Round) -> Stage:
     """Make the InferenceService name the goal."""
     if not due(target, round_):
-        return Stage(status, restore(goal, status, round_))
+        return Stage(status, maintain(goal, status, round_))
     if not _free_place(round_):
         waiting = replace(target, phase=Phase.CONVERTED)
-        return Stage(replace(status, target=waiting), restore(goal, status, round_))
+        return Stage(replace(status, target=waiting), maintain(goal, status, round_))
     service = live_service(round_)
     swap = _wants_swap(service, round_)
     if swap and service is not None and round_.observed.knative.allow_zero_initial_scale is False:
@@ -168,7 +183,19 @@ def _advance(
 def _correct(
     goal: Goal, target: TargetStatus, service: ServiceState, status: EngineStatus, round_: Round
 ) -> Stage | None:
-    """Apply again where our fields are not what we applied; None where they are.
+    """Correct the goal's own InferenceService; None where it is as it should be."""
+    correction = correction_of(goal, service, status, round_)
+    if correction is None:
+        return None
+    rolls = not correction.reclaim and target.phase is not Phase.BACKING_OFF
+    target = replace(target, phase=Phase.ROLLING_OUT) if rolls else target
+    return Stage(replace(status, target=target), (correction,))
+
+
+def correction_of(
+    goal: Goal, service: ServiceState, status: EngineStatus, round_: Round
+) -> ApplyInferenceService | None:
+    """What to apply where our fields are not what we applied; None where they are.
 
     Two hashes decide, both kept in the engine's status: that of the template, which changes with what people want,
     and that of our entry in `managedFields`, which changes only if somebody overwrites or removes a field of ours.
@@ -178,15 +205,13 @@ def _correct(
     image = chosen.runtime_image if chosen.image_chosen or policy.roll_release else service.runtime_image
     wish = template(goal, service.attempt, service.initial_scale, image, round_)
     hash_, applied = template_hash(wish), status.applied
-    if applied is not None and applied.template_hash == hash_:
-        if applied.owned_hash == service.owned_hash or applied.reclaimed:
-            return None
-        return Stage(replace(status, target=target), (ApplyInferenceService(wish, hash_, reclaim=True),))
-    if applied is not None and not _free_place(round_):
+    if applied is None:
+        return ApplyInferenceService(wish, hash_)
+    if applied.template_hash != hash_:
+        return ApplyInferenceService(wish, hash_) if _free_place(round_) else None
+    if applied.owned_hash == service.owned_hash or applied.reclaimed:
         return None
-    phase = Phase.ROLLING_OUT if target.phase is not Phase.BACKING_OFF else target.phase
-    status = replace(status, target=replace(target, phase=phase))
-    return Stage(status, (ApplyInferenceService(wish, hash_),))
+    return ApplyInferenceService(wish, hash_, reclaim=True)
 
 
 def newest(goal: Goal, service: ServiceState, revisions: Iterable[RevisionState]) -> RevisionState | None:

@@ -8,8 +8,6 @@ from engine_operator.domain.engine import ObjectStore, Profile, ServingSpec, Sou
 from engine_operator.domain.keys import Quantization
 from tests.unit.operator.domain.world import DEFAULTS, engine
 
-DOMAIN = Path(reasons.__file__).parent
-
 
 def source(**serving: object) -> SourceSpec:
     spec = ServingSpec(**serving)  # type: ignore[arg-type]
@@ -62,3 +60,10 @@ def test_every_reason_is_documented_once() -> None:
         name: value for name, value in vars(reasons).items() if name.isupper() and isinstance(value, str)
     }
     assert all(f"## {word}\n" in page for word in constants.values())
+
+
+def test_page_of_reasons_is_current() -> None:
+    page = Path(__file__).parents[4] / "docs" / "reasons.md"
+    assert page.read_text() == reasons.markdown(), (
+        "python -m engine_operator.domain.reasons > docs/reasons.md"
+    )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine_operator.domain import actions as act
 from engine_operator.domain import reasons
-from engine_operator.domain.desired import template_hash
+from engine_operator.domain.desired import Goal, Round, template_hash
 from engine_operator.domain.engine import ServingSpec
 from engine_operator.domain.observed import (
     ConditionStatus,
@@ -18,8 +18,9 @@ from engine_operator.domain.observed import (
     ManifestFact,
     Phase,
     ProcessFailure,
+    ServiceState,
 )
-from engine_operator.domain.rollout import occupies_place
+from engine_operator.domain.rollout import occupies_place, template
 from engine_operator.domain.serval_facts import Existence, Verdict
 from tests.support.cases import case
 from tests.unit.operator.domain.world import World, engine, of_type
@@ -385,11 +386,11 @@ def test_lost_status_is_rebuilt_without_conversion_or_new_revision() -> None:
     assert world.said("Available") == ("True", reasons.ASLEEP)
 
 
-def _value_of_every_field(*_: object, **__: object) -> None:
-    return None
+def _never_correct(goal: Goal, service: ServiceState, status: EngineStatus, round_: Round) -> None:
+    """The naive version: what was applied once surely stays."""
 
 
-@case("D11", breaks="engine_operator.domain.rollout:_correct", naive=_value_of_every_field)
+@case("D11", breaks="engine_operator.domain.rollout:correction_of", naive=_never_correct)
 def test_d11_overwritten_field_is_taken_back_once_and_then_told() -> None:
     world = World()
     world.serves()
@@ -407,15 +408,15 @@ def test_d11_overwritten_field_is_taken_back_once_and_then_told() -> None:
     assert world.said("Degraded") == ("True", reasons.FOREIGN_FIELD_OWNER)
 
 
-def _always_apply(goal, target, service, status, round_):  # type: ignore[no-untyped-def]
-    from engine_operator.domain.desired import Stage
-    from engine_operator.domain.rollout import template
-
+def _always_apply(
+    goal: Goal, service: ServiceState, status: EngineStatus, round_: Round
+) -> act.ApplyInferenceService:
+    """The naive version: what is applied again is surely right."""
     wish = template(goal, service.attempt, service.initial_scale, service.runtime_image, round_)
-    return Stage(replace(status, target=target), (act.ApplyInferenceService(wish, template_hash(wish)),))
+    return act.ApplyInferenceService(wish, template_hash(wish))
 
 
-@case("D11", breaks="engine_operator.domain.rollout:_correct", naive=_always_apply)
+@case("D11", breaks="engine_operator.domain.rollout:correction_of", naive=_always_apply)
 def test_d11_defaults_and_foreign_fields_cause_no_write() -> None:
     """Facts of the live object that others decide (status, URL, latest revisions) change; ours do not."""
     world = World()
@@ -447,6 +448,35 @@ def test_changed_wish_is_applied_once_as_a_rollout_of_the_same_model() -> None:
     assert world.status.serving.knative_revision == world.latest().name
 
 
+def test_what_serves_is_looked_after_while_the_next_revision_fails() -> None:
+    world = World()
+    world.serves(3)
+    world.wanted = 4
+    world.settle()
+    world.job_is(JobPhase.FAILED, ProcessFailure("VocabularyMismatch", "4205 tokens, 4100 rows", 17))
+    world.settle()
+    assert world.service is not None
+    world.service = replace(world.service, owned_hash="somebody took a field")
+    taken_back = of_type(world.settle(), act.ApplyInferenceService)
+    assert [a.template.model_revision for a in taken_back if isinstance(a, act.ApplyInferenceService)] == [3]
+    world.spec = replace(world.spec, serving=ServingSpec(max_replicas=4))
+    assert len(of_type(world.settle(), act.ApplyInferenceService)) == 1
+    world.ready()
+    world.settle()
+    assert (world.serving(), world.phase()) == (3, "BackingOff")
+
+
+def test_one_pull_secret_feeds_jobs_and_predictors_unless_the_engine_names_its_own() -> None:
+    world = World()
+    world.policy = replace(world.policy, image_pull_secrets=("mirror",))
+    world.serves()
+    jobs = [a.plan.image_pull_secrets for a in world.done if isinstance(a, act.StartConversion)]
+    pods = [
+        a.template.serving.image_pull_secrets for a in world.done if isinstance(a, act.ApplyInferenceService)
+    ]
+    assert (jobs, pods) == ([("mirror",)], [("mirror",)])
+
+
 def test_new_release_restarts_no_engine() -> None:
     from engine_operator.profiles import defaults
     from tests.unit.operator.domain import world as module
@@ -476,10 +506,10 @@ def test_no_new_bookkeeping_reaches_the_service() -> None:
     second.converted()
     second.settle()
 
-    def template(world: World) -> act.ServiceTemplate:
+    def applied(world: World) -> act.ServiceTemplate:
         return next(a for a in world.done if isinstance(a, act.ApplyInferenceService)).template
 
-    assert template(first) == template(second)
+    assert applied(first) == applied(second)
 
 
 EVENTS = (
