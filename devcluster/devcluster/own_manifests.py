@@ -4,7 +4,7 @@ from typing import Any
 
 from devcluster.manifests import Images, Manifest, namespace
 
-_COREFILE = """.:53 {
+_COREFILE = """cluster.local:53 in-addr.arpa:53 ip6.arpa:53 {
     errors
     health
     ready
@@ -12,12 +12,16 @@ _COREFILE = """.:53 {
         pods insecure
         ttl 5
     }
-    # There is no way out, so every other name is answered at once: it doesn't exist.
+    cache 5
+    loadbalance
+}
+# There is no way out, so every other name is answered at once: it doesn't exist. A zone of its own, since inside one
+# zone `template` always comes before `kubernetes`.
+.:53 {
+    errors
     template ANY ANY {
         rcode NXDOMAIN
     }
-    cache 5
-    loadbalance
 }
 """
 
