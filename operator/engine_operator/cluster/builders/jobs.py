@@ -96,7 +96,7 @@ def _arguments(plan: ConversionPlan) -> list[str]:
 def _environment(plan: ConversionPlan) -> list[Json]:
     environment = [
         common.variable("SERVAL_LIVE_CACHE_DIR", common.CACHE_DIR),
-        common.variable("SERVAL_LIVE_CONVERTER_IMAGE", plan.image),
+        common.variable("SERVAL_LIVE_IMAGE", plan.image),
         *common.store_environment(plan.artifact_store, plan.artifact_store.secret),
     ]
     if plan.source is None:
