@@ -80,6 +80,7 @@ def test_every_library_says_why_it_is_there() -> None:
     "page",
     [
         *sorted((ROOT / "docs").glob("*.md")),
+        ROOT / "README.md",
         ROOT / "manifests/README.md",
         ROOT / "charts/serval-live/README.md",
     ],
