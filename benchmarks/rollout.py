@@ -122,7 +122,7 @@ def _report(own: list[float], calls: Calls) -> Report:
         Figure("longest call", calls.longest, "s"),
     )
     method = (
-        "Real cluster, tiny trained model, float32, BlueGreen, 8 connections (half new for each call), at least 20 calls a "
+        "Real cluster, tiny trained model, float32, BlueGreen, 8 connections (half new for each call), 24 calls a "
         "second, every answer compared with CTranslate2's. Own share = build finished to first answer of the new "
         "revision, less the Job's start to completion and the pod's creation to ready (whole seconds)."
     )
