@@ -1,0 +1,283 @@
+"""The bench that every test of this folder works on: one namespace with everything around it, and the operator.
+
+The operator runs as a process of its own, so that it can be killed like one. Its time runs `FACTOR` times faster; the
+bounds that Kubernetes sets (a Lease of seconds) stay.
+"""
+
+import asyncio
+import io
+import json
+import os
+import signal
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from devcluster.control_plane import ControlPlane
+from engine_operator.cluster.client import ClusterClient, ObjectRef
+from engine_operator.cluster.connection import from_kubeconfig
+from engine_operator.cluster.resources import (
+    ENGINES,
+    INFERENCE_SERVICES,
+    JOBS,
+    PODS,
+    REVISIONS,
+    SECRETS,
+    SERVAL_SOURCES,
+    Json,
+    Resource,
+)
+from tests.support.kube_simulator import KubeSimulator, Store
+from tests.support.serval import ServalStandIn
+
+FACTOR = 1 / 30
+PATIENCE = 40.0
+"""Seconds that a test waits for something; on an idle machine everything happens within a few."""
+
+
+@dataclass
+class OperatorProcess:
+    """One running operator."""
+
+    process: asyncio.subprocess.Process
+    log: Path
+    ended: bool = False
+    """A test ended it."""
+
+    async def kill(self) -> None:
+        """As a lost node would: no goodbye."""
+        self.ended = True
+        if self.process.returncode is None:
+            self.process.send_signal(signal.SIGKILL)
+        await self.process.wait()
+
+    async def stop(self) -> None:
+        """As a rolling update would: SIGTERM."""
+        self.ended = True
+        if self.process.returncode is None:
+            self.process.send_signal(signal.SIGTERM)
+        await self.process.wait()
+
+
+@dataclass
+class Bench:
+    """Everything around one operator."""
+
+    plane: ControlPlane
+    cluster: ClusterClient
+    namespace: str
+    serval: ServalStandIn
+    key: str
+    simulator: KubeSimulator
+    store: Store
+    bucket: str
+    folder: Path
+    operators: list[OperatorProcess] = field(default_factory=list)
+
+    # The operator
+
+    async def start_operator(self, **settings: str) -> OperatorProcess:
+        """Start one; a second one waits for the Lease."""
+        log = self.folder / f"operator-{len(self.operators)}.log"
+        environment = {
+            **os.environ,
+            "KUBECONFIG": str(self.plane.kubeconfig),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "PYTHONUNBUFFERED": "1",
+            **{
+                f"SERVAL_LIVE_OPERATOR_{name.upper()}": value
+                for name, value in {
+                    "time_factor": "1/30",
+                    "health_host": "127.0.0.1",
+                    "health_port": "0",
+                    "converter_image": "dev.local/predictor@sha256:1",
+                    "runtime_image_cpu": "dev.local/predictor@sha256:1",
+                    "log_level": "debug",
+                    **settings,
+                }.items()
+            },
+        }
+        with log.open("wb") as output:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "engine_operator",
+                "run",
+                "--namespace",
+                self.namespace,
+                env=environment,
+                stdout=output,
+                stderr=output,
+            )
+        running = OperatorProcess(process, log)
+        self.operators.append(running)
+        return running
+
+    # What people and Serval do
+
+    async def make_source(self, name: str = "ruth", **spec: Any) -> Json:
+        """A ServalSource of the stand-in's only key, and its Secrets."""
+        await self.make_secret("serval-key", {"api-key": self.key})
+        keys = {"AWS_ACCESS_KEY_ID": self.store.access_key, "AWS_SECRET_ACCESS_KEY": self.store.secret_key}
+        await self.make_secret("store", keys)
+        body = {
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": {
+                "url": self.serval.url,
+                "credentialsSecretRef": {"name": "serval-key"},
+                "artifactStore": self.artifact_store(),
+                **spec,
+            },
+        }
+        return await self.cluster.create(SERVAL_SOURCES, body)
+
+    def artifact_store(self) -> Json:
+        """`artifactStore` of this bench's bucket."""
+        return {
+            "uri": f"s3://{self.bucket}/artifacts",
+            "endpoint": self.store.endpoint,
+            "region": self.store.region,
+            "secretRef": {"name": "store"},
+        }
+
+    async def make_secret(self, name: str, values: dict[str, str]) -> None:
+        """Create or replace a Secret."""
+        await self.cluster.delete(ObjectRef(SECRETS, self.namespace, name))
+        body = {"metadata": {"name": name, "namespace": self.namespace}, "stringData": values}
+        await self.cluster.create(SECRETS, body)
+
+    def archive(self, content: str = "model") -> Path:
+        """A model archive that a converter can open."""
+        path = self.folder / f"{content}.tar.gz"
+        with tarfile.open(path, "w:gz") as archive:
+            member = tarfile.TarInfo("config.json")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content.encode()))
+        return path
+
+    def broken_archive(self) -> Path:
+        """An archive that no converter can open."""
+        path = self.folder / "broken.tar.gz"
+        path.write_bytes(b"this is no archive")
+        return path
+
+    # What is
+
+    def check(self) -> None:
+        """Raise where the bench itself is broken: a wait would only hide that."""
+        self.simulator.check()
+        for one in self.operators:
+            if one.process.returncode is not None and not one.ended:
+                raise RuntimeError(f"an operator ended by itself:\n{self.describe()}")
+
+    async def find(self, resource: Resource, name: str) -> Json | None:
+        """One object of the namespace."""
+        self.check()
+        return await self.cluster.find(ObjectRef(resource, self.namespace, name))
+
+    async def all(self, resource: Resource) -> list[Json]:
+        """All objects of a kind in the namespace."""
+        self.check()
+        return [one async for one in self.cluster.list(resource, self.namespace)]
+
+    async def engine(self, engine_id: str) -> Json:
+        """The TranslationEngine of a discovered engine. Raises AssertionError if there is none."""
+        found = await self.find(ENGINES, f"e{engine_id}")
+        assert found is not None, f"there is no TranslationEngine e{engine_id}"
+        return found
+
+    async def serves(self, engine_id: str, revision: int) -> Json:
+        """The status of an engine that serves this revision. Raises AssertionError otherwise."""
+        status = (await self.engine(engine_id)).get("status", {})
+        serving = status.get("serving", {}).get("revision")
+        assert serving == revision, f"serves {serving}, not {revision}: {json.dumps(status.get('target'))}"
+        assert status["target"]["phase"] == "Serving", status["target"]
+        found: Json = status
+        return found
+
+    async def condition(self, engine_id: str, kind: str) -> Json:
+        """One condition of an engine."""
+        status = (await self.engine(engine_id)).get("status", {})
+        return next((one for one in status.get("conditions", []) if one["type"] == kind), {})
+
+    def objects(self, below: str = "artifacts/") -> list[str]:
+        """Keys in the bucket."""
+        pages = (
+            self.store.client().get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=below)
+        )
+        return [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+
+    def manifests(self) -> list[str]:
+        """Artifact keys that have a manifest, without the installation's folder."""
+        found = [key for key in self.objects() if key.endswith("/manifest.json")]
+        return sorted("/".join(key.split("/")[2:-1]) for key in found)
+
+    def writes(self, since: float = 0.0) -> list[Json]:
+        """Writes of the operator that the API server has answered, from its audit log; no Lease, no dry runs."""
+        found: list[Json] = []
+        for entry in self._audit():
+            if entry["verb"] in ("get", "list", "watch"):
+                continue
+            reference = entry.get("objectRef", {})
+            if reference.get("namespace") != self.namespace or reference.get("resource") == "leases":
+                continue
+            if "serval-live-operator" in entry.get("userAgent", "") and _seconds(entry) >= since:
+                found.append(entry)
+        return found
+
+    def _audit(self) -> Iterator[Json]:
+        with self.plane.audit_log.open(encoding="utf-8") as lines:
+            for line in lines:
+                try:
+                    yield json.loads(line)
+                except ValueError:
+                    return  # The last line is being written.
+
+    # For the reports of failing tests
+
+    def describe(self) -> str:
+        """Logs of all operators; `eventually` prints it."""
+        return "\n".join(f"== {one.log.name}\n{one.log.read_text()[-6000:]}" for one in self.operators)
+
+
+def _seconds(entry: Json) -> float:
+    from datetime import datetime
+
+    return datetime.fromisoformat(entry["requestReceivedTimestamp"]).timestamp()
+
+
+def writes_of(writes: list[Json], resource: str) -> list[str]:
+    """Writes of one kind as `verb name[/subresource] code`."""
+    return [
+        f"{one['verb']} {one['objectRef'].get('name', '')}"
+        + (f"/{one['objectRef']['subresource']}" if one["objectRef"].get("subresource") else "")
+        + f" {one['responseStatus']['code']}"
+        for one in writes
+        if one["objectRef"]["resource"] == resource
+    ]
+
+
+@contextmanager
+def stopwatch() -> Iterator[list[float]]:
+    """A list with the moment at which it was started."""
+    yield [time.time()]
+
+
+__all__ = [
+    "ENGINES",
+    "INFERENCE_SERVICES",
+    "JOBS",
+    "PATIENCE",
+    "PODS",
+    "REVISIONS",
+    "SERVAL_SOURCES",
+    "Bench",
+    "OperatorProcess",
+    "from_kubeconfig",
+    "writes_of",
+]

@@ -1,0 +1,72 @@
+"""Fixtures: one control plane and one S3 server for all tests, everything else for each."""
+
+import subprocess
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from devcluster import crds
+from devcluster.control_plane import ControlPlane
+from devcluster.programs import Programs
+from devcluster.s3 import S3Server
+from engine_operator.cluster.client import ClusterClient, ObjectRef
+from engine_operator.cluster.connection import from_kubeconfig
+from engine_operator.cluster.resources import NAMESPACES
+from tests.integration.operator.bench import Bench
+from tests.support.kube_simulator import KubeSimulator, Store
+from tests.support.serval import Bucket, ServalStandIn, Settings
+
+CRDS = Path(__file__).parents[3] / "operator" / "engine_operator" / "crds"
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """etcd, API server and the real controllers (Jobs, owner references, namespaces), with all kinds installed."""
+    with ControlPlane.start(tmp_path_factory.mktemp("control-plane"), controllers=True) as plane:
+        crds.install(plane.kubeconfig)
+        kubectl = [str(Programs.default().path("kubectl")), f"--kubeconfig={plane.kubeconfig}"]
+        subprocess.run([*kubectl, "apply", "--server-side", "-f", str(CRDS)], check=True, capture_output=True)
+        names = [f"crd/{kind}.serval-live.dev" for kind in ("servalsources", "translationengines")]
+        wait = [*kubectl, "wait", "--for=condition=Established", "--timeout=60s", *names]
+        subprocess.run(wait, check=True, capture_output=True)
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A real S3 server."""
+    with S3Server.start(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture
+async def bench(control_plane: ControlPlane, s3: S3Server, tmp_path: Path) -> AsyncIterator[Bench]:
+    """A namespace with a Serval, a simulator and a bucket of its own; no source and no operator yet."""
+    namespace = f"t-{uuid.uuid4().hex[:8]}"
+    store = Store(s3.endpoint, s3.access_key, s3.secret_key)
+    store.client().create_bucket(Bucket=namespace)
+    models = Bucket(namespace, s3.endpoint, access_key=s3.access_key, secret_key=s3.secret_key)
+    async with ClusterClient(from_kubeconfig(control_plane.kubeconfig)) as cluster:
+        await cluster.create(NAMESPACES, {"metadata": {"name": namespace}})
+        with ServalStandIn(Settings(long_poll_timeout=2.0), models) as serval:
+            async with KubeSimulator(control_plane.kubeconfig, namespace, store) as simulator:
+                made = Bench(
+                    plane=control_plane,
+                    cluster=cluster,
+                    namespace=namespace,
+                    serval=serval,
+                    key=serval.add_key("ruth"),
+                    simulator=simulator,
+                    store=store,
+                    bucket=namespace,
+                    folder=tmp_path,
+                )
+                try:
+                    yield made
+                    simulator.check()
+                finally:
+                    for operator in made.operators:
+                        await operator.kill()
+                    await cluster.delete(ObjectRef(NAMESPACES, None, namespace))
