@@ -23,7 +23,7 @@ def _hierarchies() -> list[Path]:
 def create(settings: Settings) -> None:
     """Makes the cgroup; a kubelet refuses a root that is missing in any hierarchy."""
     for hierarchy in _hierarchies():
-        group = hierarchy / settings.node_name
+        group = hierarchy / settings.cgroup
         group.mkdir(exist_ok=True)
         for name in ("cpuset.cpus", "cpuset.mems"):
             if (group / name).exists() and not _is_v2():  # v1 starts a group with no CPU at all
@@ -37,14 +37,14 @@ def create(settings: Settings) -> None:
 def remove(settings: Settings) -> None:
     """Removes the cgroup and all below it; nothing may run in them any more."""
     for hierarchy in _hierarchies():
-        group = hierarchy / settings.node_name
+        group = hierarchy / settings.cgroup
         if group.exists():
             _remove_tree(group)
 
 
 def existing(settings: Settings) -> list[Path]:
     """Folders of the cgroup that exist, one a hierarchy."""
-    return [group for hierarchy in _hierarchies() if (group := hierarchy / settings.node_name).exists()]
+    return [group for hierarchy in _hierarchies() if (group := hierarchy / settings.cgroup).exists()]
 
 
 def _enable(group: Path, controller: str) -> None:

@@ -2,19 +2,17 @@
 
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from devcluster import cgroups, containers, host_packages, install, network, program_images
+from devcluster import cgroups, containers, host_packages, install, network, program_images, state
 from devcluster.errors import HostUnfit, NotRunning
 from devcluster.go_modules import CLUSTER_MODULES
-from devcluster.node import Node, write_files
+from devcluster.node import PROGRAMS, Node, write_files
 from devcluster.programs import Programs, locked
 from devcluster.progress import say, step
 from devcluster.sandbox import Sandbox
@@ -29,7 +27,7 @@ _SYSTEM_NAMESPACES = ("kube-system", "knative-serving", "kourier-system", "kserv
 
 @dataclass(frozen=True)
 class Cluster:
-    """The cluster of one cache folder; at most one runs."""
+    """The cluster of one state folder; at most one runs."""
 
     settings: Settings
     programs: Programs
@@ -43,7 +41,7 @@ class Cluster:
     def up(self) -> None:
         """Makes the cluster run; returns at once where it does. Raises HostUnfit, CommandFailed, NotReady."""
         require_host()
-        with locked(self.settings.cache / "cluster.lock"):
+        with locked(self.settings.lock):
             if self.is_healthy():
                 return
             begin = time.monotonic()
@@ -53,8 +51,9 @@ class Cluster:
             if not snapshots.has(name):
                 self._install(images)
                 snapshots.save(name)
-                shutil.rmtree(self.settings.state)
-            snapshots.restore(name)
+            else:
+                state.create(self.settings)
+                snapshots.restore(name)
             self._start()
             say(
                 f"cluster ready after {time.monotonic() - begin:.0f} s; KUBECONFIG is {self.settings.kubeconfig}"
@@ -63,7 +62,7 @@ class Cluster:
     def down(self) -> None:
         """Ends everything and removes all of it: processes, namespaces, mounts, cgroups, state. Idempotent."""
         require_host()
-        with locked(self.settings.cache / "cluster.lock"):
+        with locked(self.settings.lock):
             self._remove()
 
     def sandbox(self) -> Sandbox:
@@ -82,15 +81,7 @@ class Cluster:
         sandbox = Sandbox.find(self.settings.state)
         if sandbox is None:
             return False
-        wanted = (
-            "etcd",
-            "kube-apiserver",
-            "kube-controller-manager",
-            "kube-scheduler",
-            "containerd",
-            "kubelet",
-        )
-        return all(sandbox.named(program) for program in wanted) and self.node().answers()
+        return all(sandbox.named(program) for program in PROGRAMS) and self.node().answers()
 
     def is_installed(self) -> bool:
         """Whether there is a snapshot of exactly this cluster, so that `up` only starts it."""
@@ -105,6 +96,7 @@ class Cluster:
 
     def _install(self, images: Sequence[Path]) -> None:
         """A cluster from nothing, stopped again in the state that a snapshot wants."""
+        state.create(self.settings)
         node = self._boot()
         with step("containerd, images"):
             node.start_containerd()
@@ -159,7 +151,7 @@ class Cluster:
         cgroups.remove(self.settings)
         if self.settings.state.exists():
             with step("removing the cluster's files"):
-                shutil.rmtree(self.settings.state)
+                state.remove(self.settings)
 
 
 def require_host() -> None:
@@ -189,10 +181,3 @@ def _all_ready(node: Node) -> bool:
 def _is_ready(pod: dict[str, Any]) -> bool:
     conditions = pod["status"].get("conditions", [])
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-def age(timestamp: str) -> str:
-    """How long ago a Kubernetes time stamp was, in whole minutes or seconds."""
-    then = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
-    seconds = int((datetime.now(UTC) - then).total_seconds())
-    return f"{seconds}s" if seconds < 120 else f"{seconds // 60}m"

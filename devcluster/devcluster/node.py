@@ -5,7 +5,6 @@ from pathlib import Path
 
 from devcluster import cgroups, network, node_files
 from devcluster.api_server import (
-    ADMINISTRATORS,
     ControlPlaneFiles,
     Endpoints,
     apiserver_command,
@@ -24,6 +23,17 @@ _ETCD_PORT, _ETCD_PEER_PORT = 2379, 2380
 _READY_S = 120.0
 _SERVICE_API = "10.96.0.1"
 """First address of the service range: the Service `kubernetes`."""
+
+PROGRAMS = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "containerd",
+    "kubelet",
+    "kube-proxy",
+)
+"""All that must run."""
 
 CONTAINERD_ADDRESS = node_files.CONTAINERD_SOCKET
 
@@ -180,6 +190,3 @@ def write_files(settings: Settings) -> None:
         path = settings.state / "etc" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-
-
-__all__ = ["ADMINISTRATORS", "CONTAINERD_ADDRESS", "Node", "write_files"]

@@ -79,7 +79,7 @@ def kubelet(settings: Settings, pki: Path) -> str:
         },
         "authorization": {"mode": "Webhook"},
         "cgroupDriver": "cgroupfs",
-        "cgroupRoot": f"/{settings.node_name}",
+        "cgroupRoot": f"/{settings.cgroup}",
         "clusterDNS": [settings.dns_address],
         "clusterDomain": "cluster.local",
         "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",

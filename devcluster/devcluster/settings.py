@@ -1,5 +1,6 @@
 """Where devcluster keeps things, and the addresses of the cluster. Read from the environment once, at construction."""
 
+import hashlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,11 @@ def _default_cache() -> Path:
     return Path(base).absolute() / "serval-live"
 
 
+def _chosen_state() -> Path | None:
+    chosen = os.environ.get("SERVAL_LIVE_STATE")
+    return Path(chosen).absolute() if chosen else None
+
+
 @dataclass(frozen=True)
 class Settings:
     """One cluster's places and addresses."""
@@ -22,8 +28,11 @@ class Settings:
     cache: Path = field(default_factory=_default_cache)
     """Binaries, images and snapshots, shared by all checkouts. SERVAL_LIVE_CACHE, else $XDG_CACHE_HOME/serval-live."""
 
+    chosen_state: Path | None = field(default_factory=_chosen_state)
+    """Folder of the running cluster if not the cache's own. SERVAL_LIVE_STATE; lets a second cluster run beside."""
+
     node_name: str = "serval-live"
-    """Name of the only node, and of the cgroup that holds all pods."""
+    """Name of the only node."""
 
     node_address: str = "10.244.0.1"
     """Address of the node inside the namespace: the bridge that pods are attached to."""
@@ -41,17 +50,25 @@ class Settings:
     """The namespace is ours alone, so the usual port is always free."""
 
     def __post_init__(self) -> None:
-        for forbidden in ("/var", "/run"):
-            if self.cache.is_relative_to(forbidden):
+        for folder in (self.cache, self.state):
+            if any(folder.is_relative_to(hidden) for hidden in ("/var", "/run")):
                 # The node sees its own /var and /run in place of the host's.
-                raise HostUnfit(
-                    f"the cache {self.cache} lies below {forbidden}: set SERVAL_LIVE_CACHE elsewhere"
-                )
+                raise HostUnfit(f"{folder} would be hidden from the cluster: set SERVAL_LIVE_CACHE elsewhere")
 
     @property
     def state(self) -> Path:
         """Everything of the running cluster; removed by `down`."""
-        return self.cache / "state"
+        return self.chosen_state or self.cache / "state"
+
+    @property
+    def cgroup(self) -> str:
+        """Name of the cgroup that holds all pods; its own for each state folder."""
+        return f"{self.node_name}-{hashlib.sha256(str(self.state).encode()).hexdigest()[:8]}"
+
+    @property
+    def lock(self) -> Path:
+        """File that whoever starts or stops this cluster locks. Outside the state, which comes and goes."""
+        return self.cache / f"{self.cgroup}.lock"
 
     @property
     def kubeconfig(self) -> Path:

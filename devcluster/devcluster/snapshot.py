@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from devcluster.errors import CommandFailed
 from devcluster.progress import step
 from devcluster.settings import Settings
 from devcluster.shell import run
@@ -19,9 +20,15 @@ from devcluster.versions import REPOSITORY
 
 _DECIDING = (
     "api_server", "certificates", "cgroups", "crds", "image_archive", "install", "manifests", "network", "node",
-    "node_files", "own_manifests", "program_images", "sandbox", "settings", "snapshot",
+    "node_files", "own_manifests", "program_images", "sandbox", "settings", "snapshot", "state",
 )  # fmt: skip
 """Modules whose change can change an installed cluster."""
+
+_STORE = "var/lib/containerd"
+_WRITTEN_ONCE = (
+    f"{_STORE}/io.containerd.content.v1.content/blobs",
+    f"{_STORE}/io.containerd.snapshotter.v1.overlayfs/snapshots",
+)
 
 _TRANSIENT = ("logs", "sandbox.json")
 """Parts of the state that belong to one run."""
@@ -60,8 +67,9 @@ class Snapshots:
         """Keeps the state of the stopped cluster. Interrupted, it leaves nothing that looks complete."""
         with step("keeping a snapshot for the next start"):
             self.folder.mkdir(parents=True, exist_ok=True)
-            partial = self.folder / f".{name}"
+            partial = self.folder / f".{name}-{os.getpid()}"
             shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
             _copy(self.settings.state, partial)
             for transient in _TRANSIENT:
                 path = partial / transient
@@ -70,11 +78,14 @@ class Snapshots:
                 else:
                     path.unlink(missing_ok=True)
             os.utime(partial)  # the copy has the age of its source, and the oldest are forgotten
-            partial.rename(self.folder / name)
+            if self.has(name):  # a cluster beside this one was quicker
+                shutil.rmtree(partial)
+            else:
+                partial.rename(self.folder / name)
             self._forget_old()
 
     def restore(self, name: str) -> None:
-        """Makes the state of a snapshot the current one; there must be no state."""
+        """Fills the empty state with what a snapshot holds."""
         with step("copying the snapshot of the installed cluster"):
             _copy(self.folder / name, self.settings.state)
 
@@ -89,6 +100,22 @@ class Snapshots:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """cp knows owners, links, holes and extended attributes, and shares blocks where the file system can."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    run(["cp", "--archive", "--reflink=auto", "--sparse=always", source, target])
+    """Copies a tree into an existing folder; the image store, which is most of it, only by links.
+
+    Blobs and unpacked layers are written once and then only read or removed, so copy and original may share them.
+    """
+    flags = ["--archive", "--reflink=auto", "--sparse=always"]
+    try:
+        run(["cp", "--archive", "--link", "--force", f"{source}/.", target])
+    except CommandFailed:  # the two lie on different file systems
+        run(["cp", *flags, "--remove-destination", f"{source}/.", target])
+        return
+    shared = [target / folder for folder in _WRITTEN_ONCE]
+    for folder, names, files in os.walk(target):
+        here = Path(folder)
+        names[:] = [name for name in names if here / name not in shared]
+        own = [here / name for name in files if not (here / name).is_symlink() and (here / name).is_file()]
+        for file in own:
+            separate = file.with_name(f"{file.name}.separate")
+            run(["cp", *flags, file, separate])
+            separate.rename(file)

@@ -9,7 +9,7 @@ import yaml
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from devcluster import backends, cli, node_files, status
+from devcluster import backends, cli, node_files, state, status
 from devcluster.certificates import Authority, write_kubeconfig
 from devcluster.errors import DevclusterError, HostUnfit, UsageError
 from devcluster.settings import Settings
@@ -95,7 +95,8 @@ def test_keys_and_kubeconfigs_are_readable_by_their_owner_alone(tmp_path: Path) 
 
 def test_a_snapshot_brings_back_files_without_logs(tmp_path: Path) -> None:
     settings = Settings(cache=tmp_path)
-    (settings.state / "logs").mkdir(parents=True)
+    state.create(settings)
+    (settings.state / "logs").mkdir()
     (settings.state / "logs/kubelet.log").write_text("noise", encoding="utf-8")
     (settings.state / "sandbox.json").write_text("{}", encoding="ascii")
     (settings.state / "etcd").mkdir()
@@ -103,19 +104,57 @@ def test_a_snapshot_brings_back_files_without_logs(tmp_path: Path) -> None:
     snapshots = Snapshots(settings)
     snapshots.save("one")
     settings.state.rename(tmp_path / "old")
+    state.create(settings)
     snapshots.restore("one")
     assert (settings.state / "etcd/db").read_text(encoding="utf-8") == "data"
     assert not (settings.state / "logs").exists()
     assert not (settings.state / "sandbox.json").exists()
 
 
+def test_a_running_cluster_never_changes_its_snapshot(tmp_path: Path) -> None:
+    settings = Settings(cache=tmp_path)
+    state.create(settings)
+    database, layer = "etcd/db", "var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/0"
+    for name in (database, layer):
+        (settings.state / name).parent.mkdir(parents=True)
+        (settings.state / name).write_text("first", encoding="ascii")
+    snapshots = Snapshots(settings)
+    snapshots.save("one")
+    with (settings.state / database).open("r+") as handle:
+        handle.write("SECOND")
+    (settings.state / layer).unlink()
+    state.create(settings)
+    snapshots.restore("one")
+    assert (settings.state / database).read_text(encoding="ascii") == "first"
+    assert (settings.state / layer).read_text(encoding="ascii") == "first"
+    assert (settings.state / layer).samefile(snapshots.folder / "one" / layer), "most of the size is shared"
+
+
 def test_only_the_newest_two_snapshots_stay(tmp_path: Path) -> None:
     settings = Settings(cache=tmp_path)
-    settings.state.mkdir()
+    state.create(settings)
     snapshots = Snapshots(settings)
     for name in ("one", "two", "three"):
         snapshots.save(name)
     assert [snapshots.has(name) for name in ("one", "two", "three")] == [False, True, True]
+
+
+def test_a_folder_of_somebody_else_is_never_removed(tmp_path: Path) -> None:
+    precious = tmp_path / "home"
+    precious.mkdir()
+    (precious / "thesis.txt").write_text("years", encoding="utf-8")
+    settings = Settings(cache=tmp_path / "cache", chosen_state=precious)
+    for act in (state.remove, state.create):
+        with pytest.raises(UsageError, match="SERVAL_LIVE_STATE"):
+            act(settings)
+    assert (precious / "thesis.txt").exists()
+
+
+def test_two_clusters_of_one_cache_share_neither_cgroup_nor_lock(tmp_path: Path) -> None:
+    one = Settings(cache=tmp_path, chosen_state=None)
+    two = Settings(cache=tmp_path, chosen_state=tmp_path / "other")
+    assert one.cgroup != two.cgroup
+    assert one.lock != two.lock
 
 
 def test_every_error_has_its_own_reason_and_exit_code() -> None:
