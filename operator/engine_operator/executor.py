@@ -1,9 +1,11 @@
 """Carries actions out, one after the other, and knows nothing else.
 
 It never asks whether an action is wise: repeating any of them is harmless, and a plan is made of what is. The first
-failure ends the list, since what follows may rest on it. Secrets are resolved anew for each action.
+failure ends the list, since what follows may rest on it; only what nothing rests on (garbage, Events) may fail alone.
+Secrets are resolved anew for each action.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -39,6 +41,7 @@ from engine_operator.domain.observed import AppliedStatus
 from engine_operator.errors import (
     AlreadyExists,
     Conflict,
+    LeaseLost,
     ModelSuperseded,
     ModelUnavailable,
     NotFound,
@@ -49,6 +52,14 @@ from engine_operator.errors import (
 )
 from engine_operator.serval.client import ServalClient
 from engine_operator.store.artifacts import ArtifactStore
+
+log = logging.getLogger(__name__)
+
+ALONE = (CollectArtifacts, EmitEvent)
+"""Actions that nothing after them rests on: their failure is told, and the list goes on."""
+
+QUIET = (WriteStatus, EmitEvent)
+"""Actions that tell; only those that do are logged."""
 
 
 class Resolver(Protocol):
@@ -103,8 +114,13 @@ class Executor:
                 await self._handlers[type(action)](action)
             except OperatorError as error:
                 metrics.ACTION_FAILURES.labels(name, error.reason).inc()
-                return Outcome(done, action, error, self._answer)
+                if not isinstance(action, ALONE) or isinstance(error, LeaseLost):
+                    return Outcome(done, action, error, self._answer)
+                log.warning("%s failed, the rest goes on: %s", name, error)
+                continue
             metrics.ACTIONS.labels(name).inc()
+            if not isinstance(action, QUIET):
+                log.info("%s", summary(action))
         return Outcome(len(actions), status=self._answer)
 
     async def _start_conversion(self, action: StartConversion) -> None:
@@ -176,6 +192,37 @@ class Executor:
         engine = action.engine
         await self._events.tell(note(engine, EventType.NORMAL, reasons.ENGINE_GONE, action.why))
         await self._cluster.delete(ObjectRef(ENGINES, engine.namespace, engine.name, engine.uid))
+
+
+def summary(action: Action) -> str:
+    """An action in one line, as logs and dry runs show it: its name, and what it is about."""
+    match action:
+        case StartConversion(plan=plan):
+            about = f"engine={plan.engine.name} revision={plan.key.revision} job={plan.job}"
+        case ApplyInferenceService(template=template):
+            about = (
+                f"engine={template.engine.name} revision={template.model_revision} attempt={template.attempt}"
+            )
+        case ApplyEngine(name=name, engine_id=engine_id):
+            about = f"engine={name} id={engine_id}"
+        case CollectArtifacts(engine_id=engine_id, folders=folders):
+            about = f"id={engine_id} folders={', '.join(folders)}"
+        case RefreshSourceUrl(job=job, revision=revision):
+            about = f"job={job} revision={revision}"
+        case DeleteJob(job=job, why=why):
+            about = f"job={job} why={why!r}"
+        case DeleteInferenceService(engine=engine, why=why) | DeleteEngine(engine=engine, why=why):
+            about = f"engine={engine.name} why={why!r}"
+        case EmitEvent(engine=engine, reason=reason, message=message):
+            about = f"engine={engine.name} {reason}: {message}"
+        case WriteStatus(engine=engine, status=status):
+            target = (
+                f"revision {status.target.revision} {status.target.phase.value}"
+                if status.target
+                else "no target"
+            )
+            about = f"engine={engine.name} ({target})"
+    return f"{type(action).__name__} {about}"
 
 
 def note(engine: EngineRef, kind: EventType, reason: str, message: str) -> Note:

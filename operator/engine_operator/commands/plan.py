@@ -1,7 +1,7 @@
 """`engine-operator plan`: what one sweep would do, and nothing of it done."""
 
 import json
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any
@@ -15,9 +15,10 @@ from engine_operator.cluster.reader import ClusterReader
 from engine_operator.cluster.resources import SERVAL_SOURCES, Json
 from engine_operator.cluster.source_status import read_source_status
 from engine_operator.context import StoreBook
-from engine_operator.domain.actions import Action, WriteStatus
+from engine_operator.domain.actions import Action
 from engine_operator.domain.plan import plan
 from engine_operator.errors import UsageError
+from engine_operator.executor import summary
 from engine_operator.loops.engines import Board
 from engine_operator.loops.inbox import SourceKey
 from engine_operator.loops.look import Looker
@@ -120,28 +121,10 @@ def as_text(found: list[Planned]) -> str:
     """One line an action; engines with nothing to do are counted."""
     lines: list[str] = []
     for one in found:
-        lines += [f"{one.kind} {one.namespace}/{one.name}: {describe(action)}" for action in one.actions]
+        lines += [f"{one.kind} {one.namespace}/{one.name}: {summary(action)}" for action in one.actions]
     quiet = sum(not one.actions for one in found)
     lines.append(f"{len(found) - quiet} with something to do, {quiet} with nothing.")
     return "\n".join(lines)
-
-
-def describe(action: Action) -> str:
-    """An action in one line."""
-    if isinstance(action, WriteStatus):
-        target = action.status.target
-        return (
-            f"WriteStatus ({f'revision {target.revision} {target.phase.value}' if target else 'no target'})"
-        )
-    shown: dict[str, object] = {}
-    for field, value in vars(action).items():
-        if is_dataclass(value):
-            value = getattr(value, "job", None) or getattr(value, "key", None)
-        if isinstance(value, (str, int, tuple)) and value not in ("", None):
-            shown[field] = value
-        elif value is not None and not isinstance(value, (dict, list)):
-            shown[field] = str(value)
-    return f"{type(action).__name__} " + ", ".join(f"{field}={value}" for field, value in shown.items())
 
 
 def _plain(one: Planned) -> Json:
