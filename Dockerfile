@@ -32,35 +32,47 @@ RUN mkdir contract predictor operator devcluster tinymodel
 COPY scripts/image-trim scripts/image-bytecode /usr/local/bin/
 
 # ---------------------------------------------------------------------------------------------------------------
-FROM builder AS operator-builder
-RUN pip --python /opt/serval-live/bin/python install --constraint constraints.txt '.[operator]' && image-trim
+# Libraries are one layer and what is ours another: a new release of ours is a few megabytes to pull, not hundreds.
+FROM builder AS operator-libraries
+RUN pip --python /opt/serval-live/bin/python install --constraint constraints.txt '.[operator]' \
+    && pip --python /opt/serval-live/bin/python uninstall --yes serval-live \
+    && image-trim
+
+FROM operator-libraries AS operator-builder
 COPY contract contract
 COPY operator operator
-RUN pip --python /opt/serval-live/bin/python install --no-deps --force-reinstall . \
-    && rm -f /opt/serval-live/bin/nllb-predictor /opt/serval-live/bin/devcluster
-RUN /opt/serval-live/bin/python /usr/local/bin/image-bytecode /bytecode engine_operator
+RUN pip --python /opt/serval-live/bin/python install --no-deps --root /own . \
+    && rm -f /own/opt/serval-live/bin/nllb-predictor /own/opt/serval-live/bin/devcluster \
+    && cp -a /own/opt/. /opt/
+RUN /opt/serval-live/bin/python /usr/local/bin/image-bytecode /own engine_operator
 
 FROM python AS operator
-COPY --from=operator-builder /opt/serval-live /opt/serval-live
-COPY --from=operator-builder /bytecode /
+COPY --from=operator-libraries /opt/serval-live /opt/serval-live
+COPY --from=operator-builder /own /
 USER 65532:0
+EXPOSE 8080
 ENTRYPOINT ["engine-operator"]
 CMD ["run"]
 
 # ---------------------------------------------------------------------------------------------------------------
-FROM builder AS predictor-builder
-RUN pip --python /opt/serval-live/bin/python install --constraint constraints.txt '.[predictor]' && image-trim
+FROM builder AS predictor-libraries
+RUN pip --python /opt/serval-live/bin/python install --constraint constraints.txt '.[predictor]' \
+    && pip --python /opt/serval-live/bin/python uninstall --yes serval-live \
+    && image-trim
+
+FROM predictor-libraries AS predictor-builder
 COPY contract contract
 COPY predictor predictor
-RUN pip --python /opt/serval-live/bin/python install --no-deps --force-reinstall . \
-    && rm -f /opt/serval-live/bin/engine-operator /opt/serval-live/bin/devcluster
-RUN /opt/serval-live/bin/python /usr/local/bin/image-bytecode /bytecode nllb_predictor \
+RUN pip --python /opt/serval-live/bin/python install --no-deps --root /own . \
+    && rm -f /own/opt/serval-live/bin/engine-operator /own/opt/serval-live/bin/devcluster \
+    && cp -a /own/opt/. /opt/
+RUN /opt/serval-live/bin/python /usr/local/bin/image-bytecode /own nllb_predictor \
     uvicorn.loops.auto uvicorn.loops.uvloop uvicorn.protocols.http.auto uvicorn.protocols.http.httptools_impl \
     uvicorn.protocols.websockets.auto uvicorn.lifespan.on anyio._backends._asyncio
 
 FROM python AS predictor
-COPY --from=predictor-builder /opt/serval-live /opt/serval-live
-COPY --from=predictor-builder /bytecode /
+COPY --from=predictor-libraries /opt/serval-live /opt/serval-live
+COPY --from=predictor-builder /own /
 USER 65532:0
 EXPOSE 8080 8081
 ENTRYPOINT ["nllb-predictor"]
