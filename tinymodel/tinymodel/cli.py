@@ -113,7 +113,7 @@ def _train(options: argparse.Namespace) -> None:
     from tinymodel.train import Job, train
 
     recipe = replace(Recipe(), steps=options.steps) if options.steps else Recipe()
-    train(Job(Shape(), recipe, Languages(), _places(options)), lambda line: print(line, flush=True))
+    train(Job(Shape(), recipe, Languages(), _places(options)))
 
 
 def _references(options: argparse.Namespace) -> None:

@@ -61,7 +61,7 @@ class Recipe:
     """The training run. Fixed steps and a seed, no wall clock: the same command gives the same kind of model."""
 
     seed: int = 20
-    steps: int = 3600
+    steps: int = 2400
     # Target pieces in one batch, padding included.
     batch_pieces: int = 3072
     # Longer verses are left out of training on both sides: they are few, and one of them pays for ten others.
@@ -69,7 +69,7 @@ class Recipe:
     peak_rate: float = 3e-3
     # Muon's rate for the matrices of the layers, in AdamW's measure.
     matrix_rate: float = 5e-3
-    warmup_steps: int = 250
+    warmup_steps: int = 120
     # Few passes over the corpus: the model never has time to learn it by heart.
     dropout: float = 0.0
     label_smoothing: float = 0.1

@@ -4,16 +4,19 @@ Why it exists: see the package. Needs torch and transformers, so it runs in the 
 What it refuses to do: watch the clock. Steps and seed are fixed; a stopped run goes on from its last saved state.
 """
 
+import os
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from tokenizers import Tokenizer
-from torch import nn
+from torch import distributed, nn
+from torch.multiprocessing import spawn
 from transformers import M2M100Config, M2M100ForConditionalGeneration
 
 from tinymodel.checkpoint import config, write_checkpoint
@@ -41,9 +44,12 @@ class Job:
     recipe: Recipe
     languages: Languages
     places: Places
+    # Processes that share each batch, one core each. They wait for each other once a step; threads would wait at every
+    # operation, which costs much more on a machine that has other work.
+    workers: int = 2
 
 
-def train(job: Job, progress: Callable[[str], None] = print) -> None:
+def train(job: Job) -> None:
     """Train from the corpus in `job.places`, or go on, and write the checkpoint folder."""
     normalise = punctuation_normaliser()
     pairs = [
@@ -54,11 +60,24 @@ def train(job: Job, progress: Callable[[str], None] = print) -> None:
     write_tokenizer(job.places.checkpoint, tree, job.languages, job.shape.max_positions)
     tokenizer = Tokenizer.from_file(str(job.places.checkpoint / "tokenizer.json"))
     examples = _examples(pairs, tokenizer, job)
-    progress(f"{len(examples)} examples, {sum(len(e.target) for e in examples)} target pieces an epoch")
-    torch.manual_seed(job.recipe.seed)
+    print(
+        f"{len(examples)} examples, {sum(len(e.target) for e in examples)} target pieces an epoch", flush=True
+    )
+    with TemporaryDirectory() as meeting:
+        spawn(_work, (job, examples, f"file://{meeting}/workers"), nprocs=job.workers)
     model = new_model(job.shape, job.recipe)
-    _run(model, examples, job, progress)
+    model.load_state_dict(torch.load(job.places.training_state, weights_only=True)["model"])
     write_checkpoint(job.places.checkpoint, job.shape, job.languages, tree, tensors_of(model))
+
+
+def _work(rank: int, job: Job, examples: Sequence[Example], meeting: str) -> None:
+    """One of the processes; all hold the same model and see different parts of each batch."""
+    torch.set_num_threads(1)
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=job.workers)
+    torch.manual_seed(job.recipe.seed)
+    _run(new_model(job.shape, job.recipe), examples, job, rank)
+    distributed.destroy_process_group()
 
 
 def new_model(shape: Shape, recipe: Recipe) -> Any:
@@ -159,31 +178,55 @@ def _optimisers(model: Any, recipe: Recipe) -> list[torch.optim.Optimizer]:
     ]
 
 
-def _run(model: Any, examples: Sequence[Example], job: Job, progress: Callable[[str], None]) -> None:
+def _run(model: Any, examples: Sequence[Example], job: Job, rank: int) -> None:
     recipe, state = job.recipe, job.places.training_state
     optimisers = _optimisers(model, recipe)
-    peaks = (recipe.matrix_rate, recipe.peak_rate)
     done = _restore(state, model, optimisers, recipe)
     stream = batches(examples, recipe)
     for _ in range(done):
         next(stream)
-    began, mean = time.monotonic(), 0.0
+    progress = Progress(done, recipe.steps)
     for step in range(done, recipe.steps):
-        for optimiser, peak in zip(optimisers, peaks, strict=True):
-            optimiser.param_groups[0]["lr"] = peak * pace(step, recipe)
-        loss = _loss(model, next(stream), recipe.label_smoothing)
+        loss = _loss(model, next(stream)[rank :: job.workers], recipe.label_smoothing)
         loss.backward()
+        _average_gradients(model, job.workers)
         nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_norm)
-        for optimiser in optimisers:
+        for optimiser, peak in zip(optimisers, (recipe.matrix_rate, recipe.peak_rate), strict=True):
+            optimiser.param_groups[0]["lr"] = peak * pace(step, recipe)
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
-        mean = 0.95 * mean + 0.05 * loss.item() if mean else loss.item()
-        if (step + 1) % recipe.save_every == 0 or step + 1 == recipe.steps:
-            _save(state, model, optimisers, recipe, step + 1)
-        if (step + 1) % 20 == 0:
-            left = (time.monotonic() - began) / (step + 1 - done) * (recipe.steps - step - 1)
-            spent = f"loss {mean:.3f}, {time.process_time() / 60:.1f} CPU minutes"
-            progress(f"step {step + 1}/{recipe.steps}: {spent}, about {left / 60:.0f} min left")
+        if rank == 0:
+            progress.step(step + 1, loss.item())
+            if (step + 1) % recipe.save_every == 0 or step + 1 == recipe.steps:
+                _save(state, model, optimisers, recipe, step + 1)
+
+
+def _average_gradients(model: Any, workers: int) -> None:
+    gradients = [p.grad for p in model.parameters()]
+    flat = torch.cat([g.flatten() for g in gradients])
+    distributed.all_reduce(flat)
+    for gradient, mean in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+        gradient.copy_(mean.view_as(gradient) / workers)
+
+
+class Progress:
+    """Prints the smoothed loss and the time left, every 20 steps."""
+
+    def __init__(self, done: int, steps: int) -> None:
+        self._first, self._steps = done, steps
+        self._began = time.monotonic()
+        self._loss: float | None = None
+
+    def step(self, done: int, loss: float) -> None:
+        """Note a finished step."""
+        self._loss = loss if self._loss is None else 0.95 * self._loss + 0.05 * loss
+        if done % 20 == 0:
+            pace = (time.monotonic() - self._began) / (done - self._first)
+            spent = f"loss {self._loss:.3f}, {time.process_time() / 60:.1f} CPU minutes a worker"
+            print(
+                f"step {done}/{self._steps}: {spent}, about {pace * (self._steps - done) / 60:.0f} min left",
+                flush=True,
+            )
 
 
 def _save(path: Path, model: Any, optimisers: Sequence[Any], recipe: Recipe, done: int) -> None:
