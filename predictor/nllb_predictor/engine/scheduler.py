@@ -110,7 +110,11 @@ class Scheduler:
             async with asyncio.timeout(timeout):
                 return await call.done
         except TimeoutError:
-            raise DeadlineExceeded(f"No translation within {timeout:g} s.", field="timeout_ms") from None
+            raise DeadlineExceeded(
+                f"No translation within {timeout:.1f} s.",
+                field="timeout_ms",
+                hint="Send fewer segments per call.",
+            ) from None
         finally:
             call.gone = True
 

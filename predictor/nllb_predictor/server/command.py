@@ -83,6 +83,8 @@ def _told(error: PredictorError, log_file: str) -> int:
 def _serve(settings: ServeSettings, lifecycle: Lifecycle, loading: LoadingThread) -> None:
     from nllb_predictor.server.app import NllbServer
 
+    if lifecycle.failure is not None:
+        raise lifecycle.failure
     NllbServer(settings, lifecycle, loading).run()
 
 

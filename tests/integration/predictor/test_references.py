@@ -1,0 +1,125 @@
+"""The served translations against those of transformers, the library that trained the model.
+
+Every expected value was written by transformers from the same checkpoint, in float32.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx
+import pytest
+import sacrebleu
+
+from nllb_predictor.convert.run import Converted
+from nllb_predictor.engine.domain import Hypothesis, Search, Segment
+from nllb_predictor.engine.model import TranslationEngine
+from nllb_predictor.settings import ServeSettings
+from nllb_predictor.text.tokenise import Tokenizer
+from tests.integration.predictor.conftest import DATA, Reference, references
+from tests.support.predictor import Predictor
+
+SEARCHES = {"greedy": 1, "beam4-early": 4}
+SCORE_TOLERANCE = 1e-3
+MIN_CHRF = 35.0
+INT8_CHRF_TOLERANCE = 0.5
+
+
+def translated(
+    model: Converted, wanted: Sequence[Reference], beams: int
+) -> tuple[list[Hypothesis], Tokenizer]:
+    """All verses through the engine, in batches of both directions."""
+    folder = Path(model.uri)
+    engine, tokenizer = TranslationEngine.load(folder, ServeSettings()), Tokenizer.from_folder(folder)
+    found: list[Hypothesis] = []
+    for start in range(0, len(wanted), 32):
+        batch = wanted[start : start + 32]
+        segments = [
+            Segment(tuple(tokenizer.encode([each.source], each.source_language)[0]), each.target_language)
+            for each in batch
+        ]
+        found += engine.translate(segments, Search(beams, 200))
+    engine.close()
+    return found, tokenizer
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_float32_gives_the_token_ids_texts_and_scores_of_transformers(
+    float32_model: Converted, name: str
+) -> None:
+    wanted = references(name)
+    found, tokenizer = translated(float32_model, wanted, SEARCHES[name])
+    end = tokenizer.ids([tokenizer.role("eos_token")])
+    ids = [tuple(tokenizer.ids(each.tokens) + (end if each.complete else [])) for each in found]
+    assert [r.id for r, got in zip(wanted, ids, strict=True) if got != r.output_ids] == []
+    texts = tokenizer.decode_batch([each.tokens for each in found])
+    assert [r.id for r, text in zip(wanted, texts, strict=True) if text != r.text] == []
+    off = [
+        (r.id, r.score, h.score)
+        for r, h in zip(wanted, found, strict=True)
+        if abs(r.score - h.score) > SCORE_TOLERANCE
+    ]
+    assert off == []
+
+
+def chrf(wanted: Sequence[Reference], texts: Sequence[str], human: dict[str, str], source: str) -> float:
+    """chrF of the verses of one direction against the people's translation."""
+    pairs = [
+        (text, human[r.id]) for r, text in zip(wanted, texts, strict=True) if r.source_language == source
+    ]
+    return sacrebleu.corpus_chrf([text for text, _ in pairs], [[said for _, said in pairs]]).score
+
+
+def human_verses(language: str) -> dict[str, str]:
+    """Held-out verses as people translated them, by the ids of the references."""
+    import json
+
+    lines = (DATA / "heldout.jsonl").read_text(encoding="utf-8").splitlines()
+    verses = [json.loads(line) for line in lines]
+    return {f"{v['book']} {v['chapter']}:{v['verse']}": v[language] for v in verses}
+
+
+@pytest.mark.parametrize(("source", "target"), [("eng_Latn", "spa"), ("spa_Latn", "eng")])
+def test_quality_on_held_out_books_is_kept_by_int8(
+    float32_model: Converted, int8_model: Converted, source: str, target: str
+) -> None:
+    wanted = [each for each in references("beam4-early") if each.source_language == source]
+    human = human_verses(target)
+    scores = {}
+    for name, model in (("float32", float32_model), ("int8", int8_model)):
+        found, tokenizer = translated(model, wanted, 4)
+        scores[name] = chrf(wanted, tokenizer.decode_batch([each.tokens for each in found]), human, source)
+    assert scores["float32"] >= MIN_CHRF
+    assert abs(scores["int8"] - scores["float32"]) <= INT8_CHRF_TOLERANCE
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_the_served_answers_are_those_of_transformers(any_pair_predictor: Predictor, name: str) -> None:
+    wanted = references(name)
+    with httpx.Client(base_url=any_pair_predictor.url, timeout=60) as client:
+        for start in range(0, len(wanted), 50):
+            batch = wanted[start : start + 50]
+            answer = client.post(
+                f"/v2/models/{any_pair_predictor.name}/infer", json=_request(batch, SEARCHES[name])
+            )
+            assert answer.status_code == 200, answer.text
+            outputs = {output["name"]: output for output in answer.json()["outputs"]}
+            assert outputs["translation"]["data"] == [each.text for each in batch]
+            assert outputs["score"]["data"] == pytest.approx(
+                [each.score for each in batch], abs=SCORE_TOLERANCE
+            )
+            assert outputs["translation"]["shape"] == outputs["score"]["shape"] == [len(batch), 1]
+
+
+def _request(batch: Sequence[Reference], beams: int) -> dict[str, object]:
+    def column(name: str, data: list[str]) -> dict[str, object]:
+        return {"name": name, "datatype": "BYTES", "shape": [len(data)], "data": data}
+
+    return {
+        "inputs": [
+            column("text", [each.source for each in batch]),
+            column("source_language", [each.source_language for each in batch]),
+            column("target_language", [each.target_language for each in batch]),
+        ],
+        "outputs": [{"name": "translation"}, {"name": "score"}],
+        "parameters": {"beam_size": beams},
+    }
