@@ -1,10 +1,14 @@
 """The cgroup below which the kubelet puts all pods, in every hierarchy (v1) or in the only one (v2)."""
 
+import errno
+from functools import partial
 from pathlib import Path
 
 from devcluster.settings import Settings
+from devcluster.waiting import until
 
 _MOUNT = Path("/sys/fs/cgroup")
+_EMPTY_S = 20.0
 _CONTROLLERS_V2 = "+cpu +cpuset +memory +pids +io"
 
 
@@ -38,8 +42,8 @@ def remove(settings: Settings) -> None:
     """Removes the cgroup and all below it; nothing may run in them any more."""
     for hierarchy in _hierarchies():
         group = hierarchy / settings.cgroup
-        if group.exists():
-            _remove_tree(group)
+        # A process that was killed stays a moment in its group.
+        until(f"the end of {group}", partial(_remove_tree, group), timeout_s=_EMPTY_S)
 
 
 def existing(settings: Settings) -> list[Path]:
@@ -53,8 +57,17 @@ def _enable(group: Path, controller: str) -> None:
         control.write_text(controller, encoding="ascii")
 
 
-def _remove_tree(group: Path) -> None:
+def _remove_tree(group: Path) -> bool:
+    """Whether the group and all below it are gone; False while a process is still in one of them."""
+    if not group.exists():
+        return True
     for child in group.iterdir():
-        if child.is_dir():
-            _remove_tree(child)
-    group.rmdir()
+        if child.is_dir() and not _remove_tree(child):
+            return False
+    try:
+        group.rmdir()
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        return False
+    return True

@@ -120,10 +120,12 @@ class Sandbox:
         for pid in others:
             _signal(pid, signal.SIGKILL)
         _signal(self.pid, signal.SIGKILL)
-        everything = {pid: _start_time(pid) for pid in [*others, self.pid]}
+        watched = {pid: _start_time(pid) for pid in others}
 
         def gone() -> bool:
-            return not any(started and _start_time(pid) == started for pid, started in everything.items())
+            # A zombie is gone, but not process 1: its first thread is one while another still ends the namespace.
+            alive = any(started and _start_time(pid) == started for pid, started in watched.items())
+            return not alive and not Path(f"/proc/{self.pid}").exists()
 
         until("the end of the cluster's processes", gone, timeout_s=_STOP_S, pause_s=0.05)
 
