@@ -182,6 +182,8 @@ def _run(model: Any, examples: Sequence[Example], job: Job, rank: int) -> None:
     recipe, state = job.recipe, job.places.training_state
     optimisers = _optimisers(model, recipe)
     done = _restore(state, model, optimisers, recipe)
+    if done and rank == 0:
+        print(f"going on from step {done}", flush=True)
     stream = batches(examples, recipe)
     for _ in range(done):
         next(stream)
