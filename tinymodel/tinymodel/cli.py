@@ -87,11 +87,12 @@ def _make(options: argparse.Namespace) -> None:
     for place, step in enumerate(STEPS, start=1):
         print(f"==> {place}/{len(STEPS)} {step}", flush=True)
         environment.run_step(python, [step])
-    _judge(places, Recipe())
+    judge(places, Recipe())
     print(f"done in {(time.monotonic() - began) / 60:.0f} minutes: {places.data}")
 
 
-def _judge(places: Places, recipe: Recipe) -> None:
+def judge(places: Places, recipe: Recipe) -> None:
+    """Print chrF of the recorded references. Raises QualityTooLow."""
     meta = json.loads((places.references / "meta.json").read_text(encoding="utf-8"))
     figures = meta["chrf"]["beam4-early"]
     print("chrF on the held-out books: " + ", ".join(f"{way} {figure}" for way, figure in figures.items()))

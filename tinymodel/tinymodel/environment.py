@@ -21,10 +21,15 @@ PACKAGE_ROOT = Path(__file__).resolve().parents[1]
 REQUIREMENTS = PACKAGE_ROOT / "requirements-train.txt"
 
 
+def training_folder() -> Path:
+    """Where the training environment lies; the name changes with its requirements."""
+    digest = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:12]
+    return cache_dir() / f"train-venv-{digest}"
+
+
 def training_python() -> Path:
     """The interpreter of the training environment, made on first use (some minutes)."""
-    digest = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:12]
-    folder = cache_dir() / f"train-venv-{digest}"
+    folder = training_folder()
     python = folder / "bin" / "python"
     ready = folder / ".ready"
     if not ready.exists():

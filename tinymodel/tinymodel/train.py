@@ -5,9 +5,8 @@ What it refuses to do: watch the clock. Steps and seed are fixed; a stopped run 
 """
 
 import os
-import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,18 +21,11 @@ from transformers import M2M100Config, M2M100ForConditionalGeneration
 from tinymodel.checkpoint import config, write_checkpoint
 from tinymodel.corpus import Pair, read_pairs
 from tinymodel.normalise import punctuation_normaliser
+from tinymodel.schedule import Example, batches, pace
 from tinymodel.settings import Languages, Places, Recipe, Shape
 from tinymodel.vocabulary import train_tokenizer, write_tokenizer
 
 PAD, EOS = 1, 2
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """Token ids of one verse in one direction: `[code] pieces </s>` on both sides."""
-
-    source: list[int]
-    target: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,25 +110,6 @@ def _examples(pairs: Sequence[Pair], tokenizer: Tokenizer, job: Job) -> list[Exa
     return examples
 
 
-def batches(examples: Sequence[Example], recipe: Recipe) -> Iterator[list[Example]]:
-    """Endless batches of like length, about `batch_pieces` target pieces each; the order follows from the seed."""
-    epoch = 0
-    while True:
-        shuffle = random.Random(recipe.seed * 1000 + epoch)
-        order = sorted(examples, key=lambda e: (len(e.target) + len(e.source)) / 2 + shuffle.random() * 2)
-        groups: list[list[Example]] = [[]]
-        longest = 0
-        for example in order:
-            longest = max(longest, len(example.target), len(example.source))
-            if longest * (len(groups[-1]) + 1) > recipe.batch_pieces:
-                groups.append([])
-                longest = max(len(example.target), len(example.source))
-            groups[-1].append(example)
-        shuffle.shuffle(groups)
-        yield from groups
-        epoch += 1
-
-
 def _tensor(rows: Sequence[Sequence[int]]) -> torch.Tensor:
     length = max(map(len, rows))
     return torch.tensor([[*row, *[PAD] * (length - len(row))] for row in rows])
@@ -151,13 +124,6 @@ def _loss(model: Any, batch: Sequence[Example], smoothing: float) -> torch.Tenso
     ).last_hidden_state
     kept = target != PAD
     return nn.functional.cross_entropy(model.lm_head(hidden[kept]), target[kept], label_smoothing=smoothing)
-
-
-def pace(step: int, recipe: Recipe) -> float:
-    """Share of the peak learning rate at a step: linear warm-up, then linear decay to a fiftieth."""
-    if step < recipe.warmup_steps:
-        return (step + 1) / recipe.warmup_steps
-    return max(0.02, (recipe.steps - step) / max(1, recipe.steps - recipe.warmup_steps))
 
 
 def _optimisers(model: Any, recipe: Recipe) -> list[torch.optim.Optimizer]:
