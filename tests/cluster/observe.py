@@ -1,10 +1,15 @@
-"""What a cluster could leave on a machine: taken before and after, and compared."""
+"""What a cluster could leave on a machine: taken before and after, and compared.
+
+A cluster of the developer that runs beside the tested one is left out, since its pods come and go.
+"""
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from devcluster.sandbox import Sandbox
 from devcluster.settings import Settings
 
 
@@ -21,57 +26,66 @@ class Footprint:
     folders: frozenset[str]
 
 
-def footprint(settings: Settings) -> Footprint:
-    """The machine as it is now. Needs root, as the cluster does."""
+def footprint(settings: Settings, beside: Settings) -> Footprint:
+    """The machine as it is now, without the cluster of `beside`. Needs root, as the cluster does."""
+    processes = list(_processes(beside))
     return Footprint(
-        processes=frozenset(_cluster_processes(settings)),
+        processes=frozenset(line for line, _ in processes),
         mounts=tuple(_mounts()),
-        network_namespaces=frozenset(_network_namespaces()),
+        network_namespaces=frozenset(network for _, network in processes),
         links=frozenset(entry.name for entry in Path("/sys/class/net").iterdir()),
-        cgroups=frozenset(_cgroups()),
+        cgroups=frozenset(_cgroups(settings)),
         iptables=tuple(_iptables()),
         folders=frozenset(_folders()),
     )
 
 
-def _cluster_processes(settings: Settings) -> list[str]:
-    """Programs of the cluster, by their command lines: other processes of the machine come and go."""
-    marks = (str(settings.cache), "containerd", "/pause", "runc")
-    found = []
+def _processes(beside: Settings) -> Iterator[tuple[str, str]]:
+    """Command lines and network namespaces of all processes that are not in the host's network."""
+    host = _network("self")
+    other = Sandbox.find(beside.state)
+    hidden = set() if other is None else {other.pid, *other.processes()}
     for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        network = _network(entry.name)
+        if network is None or network == host or any(pid in hidden for pid in _line(int(entry.name))):
+            continue
         try:
             line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except (OSError, ValueError):
+        except OSError:
             continue
-        # A build that somebody runs beside this test works in the cache too.
-        if any(mark in line.split(" ")[0] for mark in marks) or "unshare --net" in line:
-            found.append(line)
-    return found
+        yield line, network
 
 
-def _network_namespaces() -> set[str]:
-    """Network namespaces that any process or mount holds, the host's own among them."""
-    held: set[str] = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                held.add(str((entry / "ns/net").readlink()))
-            except OSError:
-                continue
-    held.update(line.split()[1] for line in _lines(Path("/proc/mounts")) if line.split()[2] == "nsfs")
-    return held
+def _line(pid: int) -> Iterator[int]:
+    """A process and its ancestors."""
+    while pid > 1:
+        yield pid
+        try:
+            status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return
+        pid = int(status.rpartition(")")[2].split()[1])
 
 
-def _cgroups() -> set[str]:
-    found: set[str] = set()
-    for hierarchy in Path("/sys/fs/cgroup").iterdir():
-        if hierarchy.is_dir():
-            found.update(str(group) for group in (hierarchy, *hierarchy.rglob("*")) if _is_ours(group))
-    return found
+def _network(pid: str) -> str | None:
+    try:
+        return str(Path(f"/proc/{pid}/ns/net").readlink())
+    except OSError:
+        return None
 
 
-def _is_ours(group: Path) -> bool:
-    return group.is_dir() and any(mark in str(group) for mark in ("kubepods", "serval-live", "k8s.io"))
+def _mounts() -> list[str]:
+    """Mount points, without those of image builds that somebody may run at the same time."""
+    points = [line.split()[1] for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
+    return sorted(point for point in points if "/overlay" not in point and "buildah" not in point)
+
+
+def _cgroups(settings: Settings) -> list[str]:
+    tops = [entry for entry in Path("/sys/fs/cgroup").iterdir() if entry.is_dir()]
+    groups = [group for top in tops for group in (top, *top.glob("*"))]
+    return [str(group) for group in groups if group.name in (settings.cgroup, "kubepods", "k8s.io")]
 
 
 def _iptables() -> list[str]:
@@ -84,17 +98,7 @@ def _iptables() -> list[str]:
     return rules
 
 
-def _folders() -> set[str]:
+def _folders() -> list[str]:
     """Folders of the node that would be the host's if the sandbox leaked."""
     places = ["/var/lib/kubelet", "/var/lib/cni", "/var/log/pods", "/var/log/containers", "/run/netns"]
-    return {place for place in places if Path(place).exists()}
-
-
-def _mounts() -> list[str]:
-    """Mount points, without those of image builds that somebody may run at the same time."""
-    points = [line.split()[1] for line in _lines(Path("/proc/mounts"))]
-    return sorted(point for point in points if "/overlay" not in point and "buildah" not in point)
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines()
+    return [place for place in places if Path(place).exists()]

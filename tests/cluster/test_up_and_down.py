@@ -1,19 +1,23 @@
 """The cluster itself: it comes up from its snapshot, serves, and goes without a trace.
 
-These tests own the machine's cluster: one that runs before them is ended.
+The tested cluster has a state folder of its own, so that it can run beside the one that a developer uses.
 """
 
 import json
 import os
+import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import pytest
 
+from devcluster import containers, host_packages, shell
 from devcluster.cluster import Cluster
 from devcluster.errors import NotRunning
+from devcluster.settings import Settings
 from tests.cluster.observe import Footprint, footprint
 
 pytestmark = [
@@ -21,27 +25,39 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="a cluster from source needs root"),
 ]
 
-SECOND_START_S = 60
-"""The promise for a start from a snapshot."""
+
+@dataclass(frozen=True)
+class Machine:
+    """The cluster under test, and how the machine looked before it."""
+
+    cluster: Cluster
+    beside: Settings
+    before: Footprint
+
+    def now(self) -> Footprint:
+        return footprint(self.cluster.settings, self.beside)
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Cluster:
-    return Cluster.default()
+def machine() -> Iterator[Machine]:
+    """A machine on which the cluster is installed but does not run."""
+    beside = Settings()
+    settings = Settings(chosen_state=beside.cache / "state-of-tests")
+    with pytest.MonkeyPatch.context() as patch:
+        # The command line must mean the same cluster.
+        patch.setenv("SERVAL_LIVE_STATE", str(settings.state))
+        patch.setenv("SERVAL_LIVE_BACKEND", "source")
+        cluster = Cluster.default()
+        cluster.down()
+        yield Machine(cluster, beside, footprint(settings, beside))
+        cluster.down()
 
 
-@pytest.fixture(scope="module")
-def before(cluster: Cluster) -> Footprint:
-    """The machine without a cluster."""
-    cluster.down()
-    return footprint(cluster.settings)
-
-
-@pytest.fixture(scope="module")
-def running(cluster: Cluster, before: Footprint) -> Iterator[Cluster]:
-    cluster.up()
-    yield cluster
-    cluster.down()
+@pytest.fixture
+def running(machine: Machine) -> Cluster:
+    """The cluster, up. Starting it where it runs costs nothing."""
+    machine.cluster.up()
+    return machine.cluster
 
 
 def inside(*words: str) -> subprocess.CompletedProcess[str]:
@@ -119,40 +135,78 @@ def test_a_signal_reaches_the_program_itself(running: Cluster) -> None:
     process.stdout.close()
 
 
-def test_a_second_start_comes_from_the_snapshot_and_is_quick(running: Cluster) -> None:
+def test_an_image_of_buildahs_storage_runs_in_a_pod(running: Cluster) -> None:
+    host_packages.ensure("buildah")
+    name = "dev.local/serval-live/test-of-loading:1"
+    container = shell.run(["buildah", "from", "scratch"]).strip()
+    try:
+        shell.run(["buildah", "add", "--quiet", container, running.programs.path("pause"), "/pause"])
+        shell.run(["buildah", "config", "--entrypoint", '["/pause"]', container])
+        shell.run(["buildah", "commit", "--quiet", "--format", "docker", container, name])
+        containers.load_image(running.node(), name)
+    finally:
+        shell.run(["buildah", "rm", container])
+        shell.run(["buildah", "rmi", name])
+    node = running.node()
+    node.kubectl("run", "loaded", f"--image={name}", "--restart=Never")
+    try:
+        node.kubectl("wait", "pod/loaded", "--for=condition=Ready", "--timeout=60s")
+    finally:
+        node.kubectl("delete", "pod", "loaded", "--grace-period=1")
+
+
+def test_a_cluster_named_by_kubeconfig_is_only_checked(running: Cluster) -> None:
+    """Seen from inside, ours is a cluster of somebody else that has everything."""
+    before = running.node().kubectl("get", "deployments", "--all-namespaces", "--output=name")
+    command = ["env", "SERVAL_LIVE_BACKEND=existing", sys.executable, "-m", "devcluster"]
+    assert inside(*command, "up").returncode == 0
+    assert inside(*command, "status").stdout.startswith("backend   existing\nrunning   yes")
+    refused = inside(*command, "load-image", "dev.local/x:1")
+    assert refused.returncode == 2
+    assert "make images" in refused.stderr
+    assert running.node().kubectl("get", "deployments", "--all-namespaces", "--output=name") == before
+
+
+def test_a_second_start_installs_nothing(running: Cluster) -> None:
+    """Its objects are those of the installation that the snapshot was taken from."""
     running.down()
     assert running.is_installed()
-    begin = time.monotonic()
+    begin = datetime.now(UTC)
     running.up()
-    assert time.monotonic() - begin < SECOND_START_S
-    assert running.is_healthy()
+    shown = running.node().kubectl("get", "deployments", "--all-namespaces", "--output=json")
+    created = [each["metadata"]["creationTimestamp"] for each in json.loads(shown)["items"]]
+    assert len(created) >= 9
+    assert max(datetime.fromisoformat(each) for each in created) < begin
 
 
-def test_down_leaves_nothing_behind(running: Cluster, before: Footprint) -> None:
-    """Last in this file: processes, mounts, namespaces, links, cgroups and rules are as before the cluster."""
-    running.down()
-    assert footprint(running.settings) == before
-    assert not running.settings.state.exists()
+def test_down_leaves_nothing_behind(machine: Machine) -> None:
+    """Processes, mounts, namespaces, links, cgroups and rules are as before the cluster."""
+    machine.cluster.up()
+    assert machine.now() != machine.before
+    machine.cluster.down()
+    assert machine.now() == machine.before
+    assert not machine.cluster.settings.state.exists()
     with pytest.raises(NotRunning):
-        running.sandbox()
+        machine.cluster.sandbox()
 
 
-def test_down_ends_programs_that_were_run_inside_too(cluster: Cluster, before: Footprint) -> None:
-    cluster.up()
+def test_down_ends_programs_that_were_run_inside_too(machine: Machine) -> None:
+    machine.cluster.up()
     command = [sys.executable, "-m", "devcluster", "exec", "--", "sh", "-c", "echo up; sleep 600"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
-        cluster.down()
+        machine.cluster.down()
         assert process.wait(timeout=10) != 0
-    assert footprint(cluster.settings) == before
+    assert machine.now() == machine.before
 
 
-def test_an_interrupted_start_is_cleaned_by_the_next_one(cluster: Cluster, before: Footprint) -> None:
+def test_what_a_crash_left_is_cleaned_by_the_next_start(machine: Machine) -> None:
+    cluster = machine.cluster
     cluster.up()
-    os.kill(cluster.node().sandbox.named("kubelet")[0], 9)
+    os.kill(cluster.sandbox().named("kubelet")[0], signal.SIGKILL)
     assert not cluster.is_healthy()
     cluster.up()
     assert cluster.is_healthy()
     cluster.down()
-    assert footprint(cluster.settings) == before
+    assert machine.now() == machine.before
