@@ -36,14 +36,6 @@ def core_dns(images: Images, address: str) -> list[Manifest]:
     """CoreDNS as `kube-dns` in kube-system, at the address that every resolv.conf names."""
     labels = {"k8s-app": "kube-dns"}
     place = {"name": "coredns", "namespace": "kube-system"}
-    rules = [
-        {
-            "apiGroups": [""],
-            "resources": ["endpoints", "services", "pods", "namespaces"],
-            "verbs": ["list", "watch"],
-        },
-        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
-    ]
     container = {
         "name": "coredns",
         "image": images["coredns"],
@@ -61,37 +53,40 @@ def core_dns(images: Images, address: str) -> list[Manifest]:
         "volumes": [{"name": "config", "configMap": {"name": "coredns"}}],
     }
     ports = [
-        {"name": "dns", "port": 53, "protocol": "UDP"},
-        {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
+        {"name": f"dns-{protocol.lower()}", "port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")
     ]
-    account = {"kind": "ServiceAccount", **place}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:coredns"}
-    rbac = "rbac.authorization.k8s.io/v1"
-    return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": place},
-        {"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": "system:coredns"}, "rules": rules},
-        {
-            "apiVersion": rbac,
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": "system:coredns"},
-            "roleRef": role,
-            "subjects": [account],
-        },
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": place, "data": {"Corefile": _COREFILE}},
-        deployment("coredns", "kube-system", labels, pod),
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": "kube-dns", "namespace": "kube-system", "labels": labels},
-            "spec": {"selector": labels, "clusterIP": address, "ports": ports},
-        },
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "kube-dns", "namespace": "kube-system", "labels": labels},
+        "spec": {"selector": labels, "clusterIP": address, "ports": ports},
+    }
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": place, "data": {"Corefile": _COREFILE}}
+    return [*_core_dns_rights(place), settings, deployment("coredns", "kube-system", labels, pod), service]
+
+
+def _core_dns_rights(place: dict[str, str]) -> list[Manifest]:
+    """An account that may follow services and their endpoints."""
+    group, name = "rbac.authorization.k8s.io", "system:coredns"
+    core, verbs = ["endpoints", "services", "pods", "namespaces"], ["list", "watch"]
+    rules = [
+        {"apiGroups": [""], "resources": core, "verbs": verbs},
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": verbs},
     ]
+    role = {"kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}
+    binding = {
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", **place}],
+    }
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": place}
+    return [account, *({"apiVersion": f"{group}/v1", **each} for each in (role, binding))]
 
 
 def s3(images: Images, access_key: str, secret_key: str) -> list[Manifest]:
     """versitygw over a folder of the node, as Service s3.s3.svc.cluster.local:9000, path style."""
     labels = {"app.kubernetes.io/name": "s3"}
-    credentials = {"AWS_ACCESS_KEY_ID": access_key, "AWS_SECRET_ACCESS_KEY": secret_key}
 
     def from_secret(variable: str, key: str) -> Manifest:
         return {"name": variable, "valueFrom": {"secretKeyRef": {"name": S3_SECRET, "key": key}}}
@@ -112,22 +107,19 @@ def s3(images: Images, access_key: str, secret_key: str) -> list[Manifest]:
     # A folder of the node, so that objects outlive the pod; it goes with the cluster.
     volume = {"name": "data", "hostPath": {"path": "/var/lib/s3", "type": "DirectoryOrCreate"}}
     pod = {"containers": [container], "volumes": [volume], "automountServiceAccountToken": False}
-    return [
-        namespace(S3_NAMESPACE),
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": S3_SECRET, "namespace": S3_NAMESPACE},
-            "stringData": credentials,
-        },
-        deployment("s3", S3_NAMESPACE, labels, pod),
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": "s3", "namespace": S3_NAMESPACE},
-            "spec": {"selector": labels, "ports": [{"name": "http", "port": S3_PORT}]},
-        },
-    ]
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": S3_SECRET, "namespace": S3_NAMESPACE},
+        "stringData": {"AWS_ACCESS_KEY_ID": access_key, "AWS_SECRET_ACCESS_KEY": secret_key},
+    }
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "s3", "namespace": S3_NAMESPACE},
+        "spec": {"selector": labels, "ports": [{"name": "http", "port": S3_PORT}]},
+    }
+    return [namespace(S3_NAMESPACE), secret, deployment("s3", S3_NAMESPACE, labels, pod), service]
 
 
 def deployment(name: str, where: str, labels: dict[str, str], pod: dict[str, Any]) -> Manifest:
