@@ -181,5 +181,5 @@ class ControlPlane:
 
 
 def _start_etcd(files: ControlPlaneFiles, endpoints: Endpoints) -> Daemon:
-    command = etcd_command(Path("/usr/bin/etcd"), files, endpoints)
+    command = etcd_command(host_packages.path("etcd"), files, endpoints)
     return Daemon.start("etcd", command, log=files.logs / "etcd.log")

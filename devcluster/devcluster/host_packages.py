@@ -62,6 +62,14 @@ def ensure(*programs: str) -> None:
         run(["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages], env=environment)
 
 
+def path(program: str) -> Path:
+    """Where an installed program is. Raises HostUnfit where it is missing."""
+    found = shutil.which(program, path=_search_path())
+    if found is None:
+        raise HostUnfit(f"there is no program {program!r} on this machine")
+    return Path(found)
+
+
 def _search_path() -> str:
     return os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 

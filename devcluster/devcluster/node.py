@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from devcluster import cgroups, network, node_files
+from devcluster import cgroups, host_packages, network, node_files
 from devcluster.api_server import (
     ControlPlaneFiles,
     Endpoints,
@@ -73,7 +73,7 @@ class Node:
 
     def start_control_plane(self) -> None:
         """etcd, apiserver, controllers, scheduler; returns when the API answers."""
-        etcd = self._start("etcd", etcd_command(Path("/usr/bin/etcd"), self.files, self.endpoints))
+        etcd = self._start("etcd", etcd_command(host_packages.path("etcd"), self.files, self.endpoints))
         command = apiserver_command(
             self.programs.path("kube-apiserver"), self.files, self.endpoints, self.settings.service_range
         )
@@ -91,7 +91,7 @@ class Node:
     def start_containerd(self) -> None:
         """containerd; returns when it answers."""
         configuration = self.settings.state / "etc" / "containerd.toml"
-        daemon = self._start("containerd", [Path("/usr/bin/containerd"), f"--config={configuration}"])
+        daemon = self._start("containerd", [host_packages.path("containerd"), f"--config={configuration}"])
 
         def look() -> bool:
             daemon.require_running()
