@@ -66,7 +66,7 @@ class Kubectl:
             self._text("get", "translationengines,servalsources", "-o", "yaml"),
             self._text("get", "inferenceservices,revisions,podautoscalers,jobs,pods", "-o", "wide"),
             self._text("get", "events", "--sort-by=.lastTimestamp"),
-            self._text("logs", "deployment/serval-live-operator", "--tail=60"),
+            self._text("logs", "deployment/serval-live", "--tail=60"),
             self._text(
                 "logs", "-l", f"serval-live.dev/engine={name}", "--all-containers", "--tail=30", "--prefix"
             ),

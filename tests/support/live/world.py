@@ -25,6 +25,13 @@ NODE_ADDRESS = "10.244.0.1"
 S3_ENDPOINT = "http://s3.s3.svc.cluster.local:9000"
 MODELS, ARTIFACTS = "serval-models", "serval-live-artifacts"
 SOURCE = "serval"
+IMPATIENT = {
+    "SERVAL_LIVE_OPERATOR_SWEEP_EVERY": "10",
+    "SERVAL_LIVE_OPERATOR_DELETION_GRACE": "5",
+    "SERVAL_LIVE_OPERATOR_COLLECT_EVERY": "10",
+    "SERVAL_LIVE_OPERATOR_MANIFEST_TRUST": "10",
+}
+"""Waits of minutes as seconds; what is measured (rollouts, wakes) depends on none of them."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,7 @@ class Options:
     quantization: str = "float32"
     scale_down_delay: str = "10s"
     window: str = "6s"
-    operator_env: dict[str, str] = field(default_factory=dict)
+    operator_env: dict[str, str] = field(default_factory=lambda: dict(IMPATIENT))
     say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True)
 
 
