@@ -60,16 +60,6 @@ def _quota(cgroup: Path) -> float | None:
         return None
 
 
-def let_waiting_threads_sleep() -> None:
-    """Tell OpenMP, before CTranslate2 is first imported, that threads which wait for each other sleep.
-
-    Its default is to spin. As soon as anything else wants the cores (another container, or this process's own event
-    loop) the spinning threads take the time of those that they wait for: one sentence of the tiny model on two busy
-    cores took 33 s instead of 1.5 s. Whoever sets the variable has the last word.
-    """
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-
-
 def threads(inter: int, intra: int, device: str, available: int) -> Threads:
     """The thread numbers to use; 0 stands for "choose".
 

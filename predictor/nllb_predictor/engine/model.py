@@ -36,7 +36,6 @@ class TranslationEngine:
     @classmethod
     def load(cls, folder: Path, settings: ServeSettings) -> "TranslationEngine":
         """Open the model in `folder`. Raises ModelUnloadable, DeviceMissing."""
-        hardware.let_waiting_threads_sleep()
         import ctranslate2
 
         device = hardware.choose_device(settings.device, ctranslate2.get_cuda_device_count())

@@ -138,6 +138,7 @@ def load(settings: ServeSettings, lifecycle: Lifecycle) -> Loaded:
 
 def fetch(settings: ServeSettings) -> "LocalModel":
     """The model in a local folder: downloaded, or converted first where the URI is a raw checkpoint."""
+    from nllb_predictor.server import raw
     from nllb_predictor.store.models import ModelStore
     from nllb_predictor.store.settings import StoreSettings
 
@@ -150,7 +151,8 @@ def fetch(settings: ServeSettings) -> "LocalModel":
             ca_file=settings.s3_ca_file or None,
         )
     )
-    return store.fetch(settings.model_uri, settings.manifest_sha256 or None, Path(settings.cache_dir))
+    uri = raw.converted(settings) if raw.is_raw(settings.model_uri) else settings.model_uri
+    return store.fetch(uri, settings.manifest_sha256 or None, Path(settings.cache_dir))
 
 
 def check_identity(model: "LocalModel", settings: ServeSettings) -> None:
