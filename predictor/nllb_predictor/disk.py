@@ -53,7 +53,7 @@ def whole_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
     with scratch_folder(target.parent, target.name) as work, disk_errors(target):
         yield work
         _sync(work)
-        _take_name(work, target)
+        _take_name(work, target, replace)
 
 
 @contextmanager
@@ -85,10 +85,13 @@ def _require_free(target: Path) -> None:
         )
 
 
-def _take_name(work: Path, target: Path) -> None:
+def _take_name(work: Path, target: Path, replace: bool) -> None:
     """Rename the finished folder. An old target steps aside first: a folder cannot be renamed over a full one."""
     aside = None
-    if target.exists() and any(target.iterdir()):
+    if not replace:
+        # Another process may have finished the same in the meantime.
+        _require_free(target)
+    elif target.exists() and any(target.iterdir()):
         aside = target.parent / f".{target.name}.{secrets.token_hex(4)}.partial"
         target.rename(aside)
     work.rename(target)

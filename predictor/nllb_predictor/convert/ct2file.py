@@ -25,7 +25,6 @@ Array = npt.NDArray[Any]
 
 VERSION = 6
 _TYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
-_INT8_TYPE = _TYPES.index("int8")
 
 
 @dataclass(frozen=True)
@@ -107,15 +106,14 @@ class ModelFile:
         return found
 
 
-def serialise(name: str, revision: int, variables: Mapping[str, Array], aliases: Mapping[str, str]) -> bytes:
-    """A `model.bin` in memory. Element types are those of the arrays."""
+def serialise(name: str, revision: int, variables: Mapping[str, Stub], aliases: Mapping[str, str]) -> bytes:
+    """A `model.bin` in memory."""
     out = io.BytesIO()
     out.write(struct.pack("<I", VERSION) + _packed(name) + struct.pack("<II", revision, len(variables)))
-    for key, value in sorted(variables.items()):
-        array = np.ascontiguousarray(value).reshape(value.shape)
-        out.write(_packed(key) + struct.pack(f"<B{array.ndim}I", array.ndim, *array.shape))
-        out.write(struct.pack("<BI", _TYPES.index(array.dtype.name), array.nbytes))
-        out.write(array.reshape(-1).view(np.uint8).data)
+    for key, stub in sorted(variables.items()):
+        out.write(_packed(key) + struct.pack(f"<B{stub.data.ndim}I", stub.data.ndim, *stub.data.shape))
+        out.write(struct.pack("<BI", _TYPES.index(stub.dtype), stub.data.nbytes))
+        out.write(np.ascontiguousarray(stub.data).reshape(-1).view(np.uint8).data)
     out.write(struct.pack("<I", len(aliases)))
     for alias, target in aliases.items():
         out.write(_packed(alias) + _packed(target))

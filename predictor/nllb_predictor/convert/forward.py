@@ -70,6 +70,27 @@ class Output:
     attention: list[list[Floats]]
 
 
+@dataclass(frozen=True)
+class Path:
+    """Decoder input so far, and the sum of the log-probabilities of what was chosen."""
+
+    target: tuple[int, ...]
+    score: float
+
+
+@dataclass(frozen=True)
+class Ending:
+    """When a greedy output ends."""
+
+    eos: int
+    limit: int
+    """Length of the target, start token included."""
+
+    def not_reached(self, path: Path) -> bool:
+        # The start token is `</s>` too, so it ends nothing.
+        return len(path.target) < self.limit and (len(path.target) < 2 or path.target[-1] != self.eos)
+
+
 def forward(
     parameters: Parameters, depth: Depth, sentences: Sequence[Sentence], rows: Ids | None = None
 ) -> Output:
@@ -82,6 +103,24 @@ def forward(
     targets = [np.asarray(s.target, np.int64) for s in sentences]
     memory = run.encode(sources, depth.encoder)
     return run.decode(targets, memory, [len(s) for s in sources], depth.decoder)
+
+
+def greedy(parameters: Parameters, depth: Depth, sentences: Sequence[Sentence], ending: Ending) -> list[Path]:
+    """Greedy continuation of each sentence's target until `</s>` or the limit. The encoder runs once; the decoder
+    runs anew for each step, since reading the weights costs the same with and without a cache."""
+    run = _Run(parameters, None)
+    sources = [np.asarray(s.source, np.int64) for s in sentences]
+    memory = _split(run.encode(sources, depth.encoder), [len(s) for s in sources])
+    paths = [Path(tuple(s.target), 0.0) for s in sentences]
+    while going := [i for i, path in enumerate(paths) if ending.not_reached(path)]:
+        targets = [np.asarray(paths[i].target, np.int64) for i in going]
+        parts = [memory[i] for i in going]
+        output = run.decode(targets, np.concatenate(parts), [len(part) for part in parts], depth.decoder)
+        for i, logits in zip(going, output.logits, strict=True):
+            chances = log_softmax(logits[-1])
+            best = int(chances.argmax())
+            paths[i] = Path((*paths[i].target, best), paths[i].score + float(chances[best]))
+    return paths
 
 
 def log_softmax(logits: Floats) -> Floats:

@@ -145,7 +145,11 @@ def _manifest(document: object) -> m.Manifest:
 
 def _languages(reader: Reader) -> m.Languages:
     codes = reader.items("all")
-    if not codes or not all(isinstance(code, str) for code in codes) or len(set(codes)) != len(codes):
+    if (
+        not codes
+        or not all(isinstance(code, str) and code for code in codes)
+        or len(set(codes)) != len(codes)
+    ):
         raise reader.wrong("all", "a list of different language codes")
     pair = reader.text_or_null("source"), reader.text_or_null("target")
     return m.Languages(*pair, tuple(codes), reader.choice("from", m.LanguageOrigin))

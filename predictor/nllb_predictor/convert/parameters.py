@@ -30,8 +30,9 @@ class _Rounded:
         rows = self.matrix.rows(start, stop)
         if self.stored is Stored.INT8:
             scales = int8_scales(rows, "a weight", start)[:, None]
-            by_row: Floats = np.rint(rows * scales) / scales
-            return by_row
+            rounded = rows * scales
+            np.rint(rounded, out=rounded)
+            return np.divide(rounded, scales, out=rounded)
         if self.scale is not None:
             whole: Floats = np.rint(rows * self.scale) / self.scale
             return whole

@@ -98,7 +98,8 @@ def from_stored(values: Array, stored: Stored, scale: Array | None) -> Floats:
     floats = values.astype(np.float32)
     if scale is None:
         return floats
-    return floats / (scale[:, None] if scale.ndim else scale)
+    unpacked: Floats = floats / (scale[:, None] if scale.ndim else scale)
+    return unpacked
 
 
 def float32_to_bfloat16(values: Floats) -> Array:

@@ -19,8 +19,8 @@ import numpy as np
 
 from nllb_predictor.convert.checkpoint import Checkpoint
 from nllb_predictor.convert.ct2file import ModelFile
-from nllb_predictor.convert.forward import Depth, Sentence, forward, log_softmax
-from nllb_predictor.convert.manifest import Check, Probe, Quantization, SelfTest
+from nllb_predictor.convert.forward import Depth, Ending, Sentence, forward, greedy, log_softmax
+from nllb_predictor.convert.manifest import Check, Probe, Quantization, SelfTest, TokenOrder
 from nllb_predictor.convert.parameters import CheckpointParameters, FileParameters
 from nllb_predictor.convert.quantize import PLANS, Stored
 from nllb_predictor.convert.slices import SliceVocabulary, open_slice, slice_bytes
@@ -97,7 +97,7 @@ def check_tokens(subject: Subject) -> tuple[_Sources, Check]:
     encoded = tokenizer.encode(PROBE_TEXTS, source)
     ids = [tuple(expected.id(token) for token in tokens) for tokens in encoded]
     for tokens in encoded:
-        _check_order(tokens, source, subject)
+        _check_order(tokens, source, tokenizer.order, subject)
     detail = (
         f"{len(looked_at)} ids, {len(subject.facts.languages.all)} language codes, order {tokenizer.order}"
     )
@@ -129,7 +129,7 @@ def check_layers(subject: Subject, file: ModelFile, sources: _Sources, progress:
     total = sum(slice_bytes(file, depth) for depth in depths)
     with progress.step("self-test layers", total) as step:
         for depth in depths:
-            translator = open_slice(file, depth, vocabulary, _threads())
+            translator = open_slice(file, depth, vocabulary)
             seen = _forced_logits(translator, vocabulary, local)
             wanted = forward(reference, depth, local, vocabulary.rows).logits
             difference = max(_largest(a - b) for a, b in zip(seen, wanted, strict=True))
@@ -176,9 +176,9 @@ def _same(what: str, seen: object, expected: object) -> None:
         raise SelfTestFailed(f"The {what} is {seen!r}, expected {expected!r} from tokenizer.json.")
 
 
-def _check_order(tokens: list[str], source: str, subject: Subject) -> None:
+def _check_order(tokens: list[str], source: str, order: TokenOrder, subject: Subject) -> None:
     end = subject.vocabulary.tokens[subject.facts.special.eos]
-    first = Tokenizer.from_folder(subject.folder).order == "code-first"
+    first = order is TokenOrder.CODE_FIRST
     placed = tokens[0] == source and tokens[-1] == end if first else tokens[-2:] == [end, source]
     if not placed or tokens.count(source) != 1 or tokens.count(end) != 1:
         raise SelfTestFailed(
@@ -220,21 +220,14 @@ def _reference_logits(subject: Subject, sources: _Sources, outputs: list[tuple[i
 
 def _greedy_by_numpy(subject: Subject, file: ModelFile, sources: _Sources) -> list[Decoded]:
     """Greedy output of the written file by the forward pass on its own numbers."""
-    parameters, depth = FileParameters(file, subject.checkpoint.network), _full_depth(subject)
     special, language = subject.facts.special, subject.vocabulary.id(sources.target)
-    outputs = [[language] for _ in sources.ids]
-    totals = [0.0 for _ in sources.ids]
-    while open_ones := [i for i, ids in enumerate(outputs) if ids[-1] != special.eos and len(ids) < LIMIT]:
-        sentences = [Sentence(sources.ids[i], (special.decoder_start, *outputs[i])) for i in open_ones]
-        for i, logits in zip(open_ones, forward(parameters, depth, sentences).logits, strict=True):
-            last = log_softmax(logits[-1])
-            best = int(last.argmax())
-            outputs[i].append(best)
-            totals[i] += float(last[best])
+    sentences = [Sentence(ids, (special.decoder_start, language)) for ids in sources.ids]
+    parameters = FileParameters(file, subject.checkpoint.network)
+    paths = greedy(parameters, _full_depth(subject), sentences, Ending(special.eos, LIMIT + 1))
     names = subject.vocabulary.for_rows(subject.checkpoint.rows)
     return [
-        Decoded(tuple(names[i] for i in ids), total / len(ids))
-        for ids, total in zip(outputs, totals, strict=True)
+        Decoded(tuple(names[i] for i in path.target[1:]), path.score / (len(path.target) - 1))
+        for path in paths
     ]
 
 

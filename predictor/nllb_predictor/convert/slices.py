@@ -14,14 +14,13 @@ from typing import Any
 import ctranslate2
 import numpy as np
 
-from nllb_predictor.convert.ct2file import Array, ModelFile, serialise
+from nllb_predictor.convert.ct2file import ModelFile, Stub, serialise
 from nllb_predictor.convert.forward import Depth, Ids, Sentence
 from nllb_predictor.convert.manifest import SpecialIds
 
 _ROWS = 512
 _LAYER = re.compile(r"(encoder|decoder)/layer_(\d+)/(.+)")
 _BY_ROW = ("encoder/embeddings_0/weight", "decoder/embeddings/weight", "decoder/projection/weight")
-_PACKED = ("int8", "int16", "float16", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -71,23 +70,27 @@ def slice_bytes(file: ModelFile, depth: Depth) -> int:
     )
 
 
-def open_slice(file: ModelFile, depth: Depth, vocabulary: SliceVocabulary, threads: int) -> Any:
-    """A `ctranslate2.Translator` of the layers in `depth`, one of each side."""
-    variables: dict[str, Array] = {}
-    for name in (*file.variables, *file.aliases):
+def open_slice(file: ModelFile, depth: Depth, vocabulary: SliceVocabulary) -> Any:
+    """A `ctranslate2.Translator` of the layers in `depth`, one of each side, computing in float32.
+
+    Variables go in as they are stored: unpacking them with their scales is CTranslate2's part of what is tested.
+    """
+    variables: dict[str, Stub] = {}
+    for name in file.variables:
         place = _place(name, depth)
-        if place is not None and not name.endswith("_scale"):
-            variables[place] = _value(file, name, vocabulary.rows)
+        if place is not None:
+            variables[place] = _stub(file, name, vocabulary.rows)
     # The layer that alignments are read from does not exist here.
-    variables["decoder/alignment_layer"] = np.asarray(0, np.int16)
+    variables["decoder/alignment_layer"] = Stub("int16", np.asarray(0, np.int16))
     config = {**vocabulary.special, "add_source_bos": False, "add_source_eos": False}
     files = {
-        "model.bin": serialise(file.spec_name, file.revision, variables, {}),
+        "model.bin": serialise(file.spec_name, file.revision, variables, file.aliases),
         "config.json": json.dumps(config).encode(),
         "shared_vocabulary.json": json.dumps(vocabulary.names).encode(),
     }
+    # One thread: a layer is so little work that waiting for each other would cost more than it.
     return ctranslate2.Translator(
-        "a layer alone", device="cpu", compute_type="float32", intra_threads=threads, files=files
+        "a layer alone", device="cpu", compute_type="float32", intra_threads=1, files=files
     )
 
 
@@ -100,12 +103,8 @@ def _place(name: str, depth: Depth) -> str | None:
     return f"{layer[1]}/layer_0/{layer[3]}" if int(layer[2]) == wanted else None
 
 
-def _value(file: ModelFile, name: str, rows: Ids) -> Array:
+def _stub(file: ModelFile, name: str, rows: Ids) -> Stub:
     stub = file.stored(name)
-    if name in _BY_ROW:
-        return np.concatenate([file.floats(name, i, i + 1) for i in rows.tolist()])
-    if name == "decoder/projection/bias":
-        return file.floats(name)[rows]
-    if stub.dtype in _PACKED and stub.data.ndim:
-        return file.floats(name)
-    return stub.data
+    if stub.data.ndim and name.removesuffix("_scale") in (*_BY_ROW, "decoder/projection/bias"):
+        return Stub(stub.dtype, stub.data[rows])
+    return stub

@@ -20,8 +20,8 @@ from nllb_predictor.errors import BrokenCheckpoint
 
 Floats = npt.NDArray[np.float32]
 
-CHUNK_ROWS = 4096
-"""Rows in hand at a time: 16 MB of a 1,024 wide matrix, enough to keep BLAS and disk busy."""
+CHUNK_BYTES = 1 << 20
+"""float32 in hand at a time: all passes over a chunk then happen in the processor's cache."""
 
 _DTYPES: dict[str, type[np.generic]] = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 
@@ -36,8 +36,9 @@ class Rows(Protocol):
         """Rows `start` to `stop` (exclusive) as float32 [n, columns]; may be a read-only view."""
 
 
-def chunks(matrix: Rows, size: int = CHUNK_ROWS) -> Iterator[tuple[int, Floats]]:
+def chunks(matrix: Rows) -> Iterator[tuple[int, Floats]]:
     """All rows in order, as (first row, float32 [n, columns])."""
+    size = max(1, CHUNK_BYTES // (4 * matrix.shape[1]))
     for start in range(0, matrix.shape[0], size):
         yield start, matrix.rows(start, min(start + size, matrix.shape[0]))
 
