@@ -13,10 +13,11 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import httpx
 
 from devcluster.control_plane import ControlPlane
 from engine_operator.cluster.client import ClusterClient, ObjectRef
@@ -34,6 +35,7 @@ from engine_operator.cluster.resources import (
 )
 from tests.support.kube_simulator import KubeSimulator, Store
 from tests.support.serval import ServalStandIn
+from tests.support.waiting import eventually
 
 FACTOR = 1 / 30
 PATIENCE = 40.0
@@ -81,8 +83,8 @@ class Bench:
 
     # The operator
 
-    async def start_operator(self, **settings: str) -> OperatorProcess:
-        """Start one; a second one waits for the Lease."""
+    async def start_operator(self, namespace: str | None = None, **settings: str) -> OperatorProcess:
+        """Start one; a second one waits for the Lease. `settings` by the names of their fields."""
         log = self.folder / f"operator-{len(self.operators)}.log"
         environment = {
             **os.environ,
@@ -109,7 +111,7 @@ class Bench:
                 "engine_operator",
                 "run",
                 "--namespace",
-                self.namespace,
+                namespace or self.namespace,
                 env=environment,
                 stdout=output,
                 stderr=output,
@@ -166,6 +168,33 @@ class Bench:
         path.write_bytes(b"this is no archive")
         return path
 
+    async def annotate_source(self, annotations: dict[str, str], name: str = "ruth") -> None:
+        """What a person does with kubectl annotate."""
+        ref = ObjectRef(SERVAL_SOURCES, self.namespace, name)
+        await self.cluster.merge(ref, {"metadata": {"annotations": annotations}})
+
+    async def edit(self, ref: ObjectRef, manager: str, path: list[str], value: Any) -> None:
+        """What a person or a webhook does: set one field, as another field manager."""
+        change: Any = value
+        for part in reversed(path):
+            change = {part: change}
+        await self._patch_as(manager, ref, change)
+
+    async def flip_status(self, ref: ObjectRef, status: Json) -> None:
+        """What a controller does: write another status."""
+        await self._patch_as("a-controller", ref, {"status": status}, "status")
+
+    async def _patch_as(self, manager: str, ref: ObjectRef, change: Json, subresource: str = "") -> None:
+        connection = from_kubeconfig(self.plane.kubeconfig)
+        async with httpx.AsyncClient(base_url=connection.server, verify=connection.tls) as http:
+            answer = await http.patch(
+                ref.resource.path(ref.namespace, ref.name, subresource),
+                params={"fieldManager": manager},
+                json=change,
+                headers={"Content-Type": "application/merge-patch+json"},
+            )
+            answer.raise_for_status()
+
     # What is
 
     def check(self) -> None:
@@ -199,6 +228,64 @@ class Bench:
         assert status["target"]["phase"] == "Serving", status["target"]
         found: Json = status
         return found
+
+    async def until_serves(self, engine_id: str, revision: int, timeout: float = PATIENCE) -> Json:
+        """Wait until an engine serves a revision; its status."""
+
+        async def look() -> Json:
+            return await self.serves(engine_id, revision)
+
+        return await eventually(look, timeout=timeout, describe=self.describe, retry_on=(KeyError,))
+
+    async def until_job(self, engine_id: str, revision: int) -> Json:
+        """Wait for the conversion Job of a revision."""
+
+        async def look() -> Json:
+            wanted = f"{engine_id}/r{revision}/"
+            for job in await self.all(JOBS):
+                if job["metadata"]["annotations"]["serval-live.dev/artifact-key"].startswith(wanted):
+                    return job
+            raise AssertionError(f"no Job for {wanted}")
+
+        return await eventually(look, timeout=PATIENCE, describe=self.describe)
+
+    async def until_cursor(self, engine_id: str) -> None:
+        """Wait until the source's cursor is at a build of this engine."""
+
+        async def look() -> None:
+            cursor = (await self.source_status()).get("cursor", {})
+            assert cursor.get("engineId") == engine_id, cursor
+
+        await eventually(look, timeout=PATIENCE, describe=self.describe)
+
+    async def until_leads(self) -> None:
+        """Wait until the operator that was started last leads."""
+        await eventually(
+            lambda: "leading" in self.operators[-1].log.read_text(), timeout=PATIENCE, describe=self.describe
+        )
+
+    async def settle(self, quiet: float = 1.5) -> None:
+        """Wait until the operator has written nothing for `quiet` seconds."""
+
+        def silent() -> bool:
+            return not self.writes(since=time.time() - quiet)
+
+        await eventually(silent, timeout=PATIENCE, describe=self.describe, interval=0.2)
+
+    async def source_status(self, name: str = "ruth") -> Json:
+        """The status of a ServalSource."""
+        found = await self.find(SERVAL_SOURCES, name)
+        assert found is not None
+        assert "status" in found, "nothing is told yet"
+        status: Json = found["status"]
+        return status
+
+    async def pods_of(self, revision: str) -> list[Json]:
+        """Pods of a Knative revision."""
+        pods = await self.all(PODS)
+        return [
+            one for one in pods if one["metadata"]["labels"].get("serving.knative.dev/revision") == revision
+        ]
 
     async def condition(self, engine_id: str, kind: str) -> Json:
         """One condition of an engine."""
@@ -260,12 +347,6 @@ def writes_of(writes: list[Json], resource: str) -> list[str]:
         for one in writes
         if one["objectRef"]["resource"] == resource
     ]
-
-
-@contextmanager
-def stopwatch() -> Iterator[list[float]]:
-    """A list with the moment at which it was started."""
-    yield [time.time()]
 
 
 __all__ = [

@@ -1,0 +1,135 @@
+"""The custom resources as people write them, read into the domain's records."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from engine_operator.cluster.crs import duration, engine_spec, source_spec
+from engine_operator.domain.engine import (
+    EnvVar,
+    Exposure,
+    ModelSpec,
+    Profile,
+    RolloutStart,
+    SourceRef,
+    StoreAccess,
+    Strategy,
+)
+from engine_operator.domain.keys import Quantization
+from engine_operator.errors import UsageError
+
+STORE = {"uri": "s3://bucket/artifacts", "secretRef": {"name": "store"}}
+
+
+def engine(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """A TranslationEngine."""
+    return {
+        "metadata": {"name": "e1", "namespace": "ns", "uid": "u", "generation": 4, **metadata},
+        "spec": spec,
+    }
+
+
+def test_a_discovered_engine_says_nothing_but_its_source() -> None:
+    labels = {"serval-live.dev/discovered": "true"}
+    spec = engine_spec(engine({"source": {"servalSource": "ruth", "engineId": "66c4"}}, labels=labels))
+    assert isinstance(spec.origin, SourceRef)
+    assert (spec.origin.serval_source, spec.origin.engine_id) == ("ruth", "66c4")
+    assert spec.operator_made
+    assert spec.generation == 4
+    assert vars(spec.serving) == dict.fromkeys(vars(spec.serving))
+    assert (spec.paused, spec.suspended, spec.pinned) == (False, False, None)
+
+
+def test_everything_that_a_person_may_write_is_read() -> None:
+    body = {
+        "model": {"uri": "s3://b/m.tar.gz", "revision": 7, "artifactStore": STORE},
+        "languages": {"source": "eng_Latn", "target": "spa_Latn"},
+        "quantization": "float16",
+        "serving": {
+            "profile": "gpu",
+            "exposure": "External",
+            "minReplicas": 0,
+            "scaleDownDelay": "1h30m",
+            "window": "10s",
+            "resources": {"requests": {"cpu": 2}},
+            "nodeSelector": {"pool": "gpu"},
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "tolerationSeconds": 5}],
+            "imagePullSecrets": [{"name": "registry"}],
+            "env": [{"name": "A", "value": "b"}],
+        },
+        "rollout": {"strategy": "Auto", "start": "OnFirstCall"},
+        "paused": True,
+        "pinned": 3,
+    }
+    spec = engine_spec(engine(body, annotations={"serval-live.dev/retry": "again"}))
+    assert isinstance(spec.origin, ModelSpec)
+    assert spec.origin.revision == 7
+    assert spec.origin.artifact_store.secret == "store"
+    serving = spec.serving
+    assert (serving.profile, serving.exposure, serving.min_replicas) == (Profile.GPU, Exposure.EXTERNAL, 0)
+    assert (serving.scale_down_delay, serving.window) == (timedelta(minutes=90), timedelta(seconds=10))
+    assert serving.resources is not None
+    assert dict(serving.resources.requests) == {"cpu": "2"}
+    assert serving.env == (EnvVar("A", "b"),)
+    assert serving.image_pull_secrets == ("registry",)
+    assert serving.tolerations is not None
+    assert serving.tolerations[0].toleration_seconds == 5
+    assert (spec.rollout.strategy, spec.rollout.start) == (Strategy.AUTO, RolloutStart.ON_FIRST_CALL)
+    assert (spec.quantization, spec.pinned, spec.retry_token) == (Quantization.FLOAT16, 3, "again")
+    assert spec.paused
+
+
+def source(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """A ServalSource."""
+    plain = {"url": "https://serval", "credentialsSecretRef": {"name": "key"}, "artifactStore": STORE}
+    return {
+        "metadata": {"name": "ruth", "namespace": "ns", "uid": "u", **metadata},
+        "spec": {**plain, **spec},
+    }
+
+
+def test_a_source_follows_nmt_engines_by_presigned_urls_unless_told_otherwise() -> None:
+    spec = source_spec(source({}))
+    assert spec.selector.types == ("nmt",)
+    assert spec.model_store.access is StoreAccess.PRESIGNED_URL
+    assert spec.model_store.store is None
+    assert spec.artifact_store.for_readers == "store"
+    assert spec.allow_mass_deletion is None
+
+
+def test_a_source_with_a_bucket_and_a_selector() -> None:
+    bucket = {"access": "Bucket", "uri": "s3://silnlp/production", "secretRef": {"name": "aws"}}
+    reader = {**STORE, "readerSecretRef": {"name": "reader"}, "caConfigMapRef": {"name": "ca"}}
+    spec = source_spec(
+        source({"modelStore": bucket, "artifactStore": reader, "engineSelector": {"names": ["team:*"]}})
+    )
+    assert spec.model_store.store is not None
+    assert (spec.model_store.store.uri, spec.model_store.store.secret) == ("s3://silnlp/production", "aws")
+    assert (spec.artifact_store.for_readers, spec.artifact_store.ca_config_map) == ("reader", "ca")
+    assert spec.selector.names == ("team:*",)
+
+
+@pytest.mark.parametrize(("text", "count"), [("6", 6), ("six", None), ("-1", None), ("", None)])
+def test_an_annotation_that_is_no_number_releases_nothing(text: str, count: int | None) -> None:
+    annotations = {"serval-live.dev/allow-mass-deletion": text}
+    assert source_spec(source({}, annotations=annotations)).allow_mass_deletion == count
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("10m", 600), ("1h30m", 5400), ("1h1s", 3601), (None, None)]
+)
+def test_durations(text: str | None, seconds: int | None) -> None:
+    found = duration("x", text)
+    assert (found.total_seconds() if found else None) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "1.5h", "m", "-3s", "10m5"])
+def test_what_is_no_duration_is_refused_with_its_field(text: str) -> None:
+    with pytest.raises(UsageError, match=r"serving\.window"):
+        duration("serving.window", text)
+
+
+def test_an_engine_of_neither_kind_is_refused() -> None:
+    with pytest.raises(UsageError, match="source or model"):
+        engine_spec(engine({}))
