@@ -1,5 +1,6 @@
 """An archive is refused as a whole for one member that no model archive needs; nothing is written outside."""
 
+import contextlib
 import gzip
 import io
 import tarfile
@@ -56,7 +57,7 @@ def test_an_unsafe_member_refuses_the_archive(
 
 
 @given(
-    name=st.text(st.characters(blacklist_categories=("Cs",)), min_size=1, max_size=60),
+    name=st.text(st.characters(codec="utf-8"), min_size=1, max_size=60),
     kind=st.sampled_from(
         [
             tarfile.REGTYPE,
@@ -76,10 +77,8 @@ def test_whatever_a_member_is_called_only_plain_files_of_a_checkpoint_are_writte
     folder = tmp_path_factory.mktemp("archive")
     (folder / "outside").mkdir()
     archive = write_archive(folder / "a.tar.gz", [member(name, b"abc", kind, "../outside/x")])
-    try:
+    with contextlib.suppress(UnsafeArchive, BrokenArchive, EmptyArchive):
         unpack_file(archive, folder / "out")
-    except (UnsafeArchive, BrokenArchive, EmptyArchive):
-        pass
     written = [path for path in folder.rglob("*") if path.is_file() and path != archive]
     assert all(path.parent == folder / "out" and not path.is_symlink() for path in written)
     assert all(path.name in CHECKPOINT_FILES or path.name.endswith(".safetensors") for path in written)

@@ -2,6 +2,7 @@
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import ctranslate2
 import numpy as np
@@ -31,9 +32,7 @@ matrices = hnp.arrays(
 )
 
 
-def by_ctranslate2(
-    matrix: Array, quantization: str
-) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.generic] | None]:
+def by_ctranslate2(matrix: Array, quantization: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
     """Values and scale as the library stores them."""
     spec = common_spec.LinearSpec()
     spec.weight = matrix.copy()
@@ -52,9 +51,8 @@ def test_stored_weights_are_those_of_the_librarys_own_quantizer(stored: Stored, 
     values, scale = by_ctranslate2(matrix, stored.value)
     packed = pack(Tensor("w", "F32", matrix), stored, "w")
     np.testing.assert_array_equal(packed.values, values)
-    if scale is None:
-        assert packed.scale is None
-    else:
+    assert (scale is None) == (packed.scale is None)
+    if scale is not None and packed.scale is not None:
         np.testing.assert_allclose(packed.scale, scale, rtol=1e-7)
 
 
@@ -64,6 +62,8 @@ def test_a_matrix_longer_than_a_chunk_is_quantized_like_a_short_one() -> None:
     values, scale = by_ctranslate2(matrix, "int8")
     packed = pack(Tensor("w", "F32", matrix), Stored.INT8, "w")
     np.testing.assert_array_equal(packed.values, values)
+    assert packed.scale is not None
+    assert scale is not None
     np.testing.assert_array_equal(packed.scale, scale)
 
 

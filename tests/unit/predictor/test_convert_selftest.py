@@ -56,10 +56,7 @@ def _owner(spec: Any, path: str) -> tuple[Any, str]:
     *places, last = path.split("/")
     for place in places:
         name, _, number = place.rpartition("_")
-        if hasattr(spec, place):
-            spec = getattr(spec, place)
-        else:
-            spec = getattr(spec, name)[int(number)]
+        spec = getattr(spec, place) if hasattr(spec, place) else getattr(spec, name)[int(number)]
     return spec, last
 
 
@@ -146,7 +143,7 @@ def test_a_model_file_that_ends_too_early_is_refused(checkpoint: Path, tmp_path:
     model = write(checkpoint, tmp_path / "model", Quantization.INT8)
     content = (model / "model.bin").read_bytes()
     (model / "model.bin").write_bytes(content[: len(content) // 2])
-    with pytest.raises(SelfTestFailed, match="model.bin"):
+    with pytest.raises(SelfTestFailed, match=r"model\.bin"):
         self_test(subject(checkpoint, model, Quantization.INT8), NoProgress())
 
 
