@@ -16,7 +16,7 @@ from kserve.protocol.grpc import grpc_predict_v2_pb2 as pb
 from kserve.protocol.grpc import grpc_predict_v2_pb2_grpc as services
 
 from nllb_predictor.convert.run import Converted
-from tests.integration.predictor.conftest import ENGINE_ID, REVISION
+from tests.integration.predictor.conftest import DATA, ENGINE_ID, REVISION
 from tests.support.predictor import Predictor, start_predictor
 from tests.support.waiting import eventually
 
@@ -61,7 +61,7 @@ def loading(start: Start, endpoint: str) -> Predictor:
     return start("s3://bucket/artifacts/a/r3/ct2v1-0/", "--s3-endpoint", endpoint, **keys).wait_listening()
 
 
-def test_p53_while_the_model_loads_the_process_is_live_and_nothing_says_ready(
+def test_while_the_model_loads_the_process_is_live_and_nothing_says_ready(
     start: Start, silent_store: str
 ) -> None:
     predictor = loading(start, silent_store)
@@ -75,7 +75,7 @@ def test_p53_while_the_model_loads_the_process_is_live_and_nothing_says_ready(
     assert (answer.status_code, answer.json()["reason"]) == (503, "NotReady")
 
 
-async def test_p54_grpc_calls_to_a_loading_model_are_unavailable_with_a_retry_hint(
+async def test_grpc_calls_to_a_loading_model_are_unavailable_with_a_retry_hint(
     start: Start, silent_store: str
 ) -> None:
     predictor = await asyncio.to_thread(loading, start, silent_store)
@@ -148,12 +148,26 @@ def test_another_compute_type_passes_the_probes_within_tolerance_and_is_reported
     assert (properties["computeType"], properties["quantization"]) == ("float32", "int8")
 
 
-def test_p40_half_precision_on_a_cpu_reports_what_is_really_computed(
-    start: Start, int8_model: Converted
-) -> None:
+def test_half_precision_on_a_cpu_reports_what_is_really_computed(start: Start, int8_model: Converted) -> None:
     predictor = start(int8_model.uri, "--compute-type", "float16", "--device", "cpu").wait_ready()
     properties = httpx.get(predictor.url + "/v2/models/nllb").json()["properties"]
     assert (properties["requestedComputeType"], properties["computeType"]) == ("float16", "float32")
+
+
+def test_a_raw_checkpoint_is_converted_into_the_cache_once(start: Start, tmp_path: Path) -> None:
+    """The cache may be the only folder that can be written; the checkpoint stays as it is."""
+    source, cache = str(DATA / "tiny-nllb"), str(tmp_path / "cache")
+    before = sorted((file.name, file.stat().st_mtime_ns) for file in Path(source).iterdir())
+    logs = []
+    for _ in range(2):
+        predictor = start(source, "--cache-dir", cache).wait_ready()
+        assert httpx.get(predictor.url + "/v2/models/nllb").json()["properties"]["quantization"] == "int8"
+        logs.append(predictor.log)
+        predictor.stop()
+    assert "converting checkpoint" in logs[0]
+    assert "converting checkpoint" not in logs[1]
+    assert "was converted before" in logs[1]
+    assert sorted((file.name, file.stat().st_mtime_ns) for file in Path(source).iterdir()) == before
 
 
 def test_a_misspelt_setting_is_refused_and_told(start: Start, int8_model: Converted) -> None:
@@ -170,27 +184,30 @@ def test_a_port_in_use_is_a_failure_with_its_own_reason(start: Start, int8_model
             assert predictor.termination()["reason"] == "PortTaken"
 
 
+LIMIT = ("--max-output-tokens", "60")
 LONG = {
     "inputs": [
         {
             "name": "text",
             "datatype": "BYTES",
-            "shape": [128],
-            "data": ["He went to the land of Moab with his wife and his two sons. " * 8] * 128,
+            "shape": [64],
+            "data": ["He went to the land of Moab with his wife and his two sons. " * 8] * 64,
         }
     ],
     "parameters": {"beam_size": 8},
 }
 
 
-async def test_p76_sigterm_is_unready_at_once_and_running_calls_of_both_protocols_finish(
+async def test_sigterm_is_unready_at_once_and_running_calls_of_both_protocols_finish(
     start: Start, int8_model: Converted
 ) -> None:
-    predictor = await asyncio.to_thread(lambda: start(int8_model.uri, "--lame-duck-s", "1").wait_ready())
+    predictor = await asyncio.to_thread(
+        lambda: start(int8_model.uri, "--lame-duck-s", "1", *LIMIT).wait_ready()
+    )
     request = pb.ModelInferRequest(model_name="nllb")
     request.parameters["beam_size"].int64_param = 8
     texts = [text.encode() for text in LONG["inputs"][0]["data"]]  # type: ignore[index]
-    request.inputs.add(name="text", datatype="BYTES", shape=[128]).contents.bytes_contents.extend(texts)
+    request.inputs.add(name="text", datatype="BYTES", shape=[64]).contents.bytes_contents.extend(texts)
     async with (
         httpx.AsyncClient(base_url=predictor.url, timeout=60) as client,
         grpc.aio.insecure_channel(predictor.grpc_address) as channel,
@@ -209,14 +226,16 @@ async def test_p76_sigterm_is_unready_at_once_and_running_calls_of_both_protocol
         assert (await client.get("/v2/health/live")).status_code == 200
         answer, message = await asyncio.gather(over_rest, over_grpc)
     assert answer.status_code == 200
-    assert len(answer.json()["outputs"][0]["data"]) == len(message.outputs[0].contents.bytes_contents) == 128
+    assert len(answer.json()["outputs"][0]["data"]) == len(message.outputs[0].contents.bytes_contents) == 64
     assert await asyncio.to_thread(predictor.wait_exit) == 0
 
 
-async def test_p76_new_calls_are_answered_in_the_lame_duck_time_and_refused_after_it(
+async def test_new_calls_are_answered_in_the_lame_duck_time_and_refused_after_it(
     start: Start, int8_model: Converted
 ) -> None:
-    predictor = await asyncio.to_thread(lambda: start(int8_model.uri, "--lame-duck-s", "2").wait_ready())
+    predictor = await asyncio.to_thread(
+        lambda: start(int8_model.uri, "--lame-duck-s", "2", *LIMIT).wait_ready()
+    )
     short = {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["Light."]}]}
     async with httpx.AsyncClient(base_url=predictor.url, timeout=60) as client:
         long_call = asyncio.create_task(client.post("/v2/models/nllb/infer", json=LONG))
@@ -235,7 +254,7 @@ def test_a_second_signal_ends_the_process_at_once(start: Start, int8_model: Conv
     assert predictor.wait_exit(20) != 0
 
 
-def test_p44_a_process_that_served_ends_by_itself_within_its_grace_period(
+def test_a_process_that_served_ends_by_itself_within_its_grace_period(
     start: Start, int8_model: Converted
 ) -> None:
     predictor = start(int8_model.uri).wait_ready()
