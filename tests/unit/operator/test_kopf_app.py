@@ -1,0 +1,47 @@
+"""The wiring to kopf: what it watches, and that it can write nothing."""
+
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+import kopf
+
+from engine_operator import kopf_app
+from engine_operator.loops.inbox import EngineKey, Inbox, SourceKey
+from tests.support.cases import case
+
+
+def annotating_registry(inbox: Inbox) -> kopf.OperatorRegistry:
+    """A registry with a handler of changes: kopf then keeps its progress in annotations of the object."""
+    handlers = kopf.OperatorRegistry()
+    kopf.on.update("serving.kserve.io", "v1beta1", "inferenceservices", registry=handlers)(lambda **_: None)
+    return handlers
+
+
+@case("A9", breaks="engine_operator.kopf_app:registry", naive=annotating_registry)
+def test_a9_no_handler_makes_kopf_annotate_or_hold_an_object() -> None:
+    registry = kopf_app.registry(Inbox())
+    assert registry._changing.get_all_handlers() == []
+    assert registry._spawning.get_all_handlers() == []
+    assert registry._indexing.get_all_handlers() == []
+    assert len(registry._watching.get_all_handlers()) == 4
+
+
+@case("A4", breaks="engine_operator.kopf_app:settings", naive=kopf.OperatorSettings)
+def test_a4_kopf_neither_peers_nor_posts_and_watches_only_what_is_ours() -> None:
+    settings = kopf_app.settings()
+    assert settings.peering.standalone
+    assert not settings.posting.enabled
+    assert settings.scanning.disabled
+    assert sorted(settings.watching.label_selectors.values()) == ["serval-live.dev/engine"] * 2
+
+
+async def test_every_event_only_touches_a_key() -> None:
+    inbox = Inbox()
+    registry = kopf_app.registry(inbox)
+    labels = {"serval-live.dev/engine": "e1"}
+    for handler in registry._watching.get_all_handlers():
+        touch = cast(Callable[..., Awaitable[None]], handler.fn)
+        await touch(namespace="ns", name="x", labels=labels)
+    assert await inbox.wait_engines(0) == {EngineKey("ns", "x"), EngineKey("ns", "e1")}
+    assert await inbox.wait_sources(0) == {SourceKey("ns", "x")}
+    assert await inbox.wait_engines(0) == set()
