@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import kopf
 
@@ -61,12 +61,17 @@ def settings() -> kopf.OperatorSettings:
     return chosen
 
 
+IDENTITY = "serval-live"
+"""kopf's name among its peers. We have none, but left alone it asks for the user's name, and a pod's uid has none."""
+
+
 async def watch(inbox: Inbox, namespaces: tuple[str, ...], ready: asyncio.Event, stop: asyncio.Event) -> None:
     """Watch until `stop` is set."""
     await kopf.operator(
         registry=registry(inbox),
         settings=settings(),
         standalone=True,
+        identity=cast(Any, IDENTITY),
         namespaces=list(namespaces),
         ready_flag=ready,
         stop_flag=stop,
