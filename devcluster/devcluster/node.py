@@ -13,9 +13,8 @@ from devcluster.api_server import (
 from devcluster.certificates import write_kubeconfig
 from devcluster.errors import CommandFailed
 from devcluster.install import Target
-from devcluster.processes import Daemon
 from devcluster.programs import Programs
-from devcluster.sandbox import Sandbox
+from devcluster.sandbox import Inmate, Sandbox
 from devcluster.settings import Settings
 from devcluster.waiting import until
 
@@ -117,8 +116,8 @@ class Node:
         self._start("kubelet", command)
         self._start("kube-proxy", [self.programs.path("kube-proxy"), f"--config={state}/etc/kube-proxy.yaml"])
 
-    def _start(self, name: str, command: list[str | Path]) -> Daemon:
-        return self.sandbox.start(name, command, self.files.logs / f"{name}.log")
+    def _start(self, name: str, command: list[str | Path]) -> Inmate:
+        return self.sandbox.start(command, self.files.logs / f"{name}.log")
 
     def answers(self) -> bool:
         """Whether the API is ready."""

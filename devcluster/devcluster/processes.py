@@ -67,6 +67,19 @@ class Daemon:
             self.process.wait()
 
 
+def detach(command: Sequence[str | Path], *, log: Path) -> None:
+    """Starts a program that is nobody's child here: it outlives us and leaves no zombie. Its output goes to `log`."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        subprocess.run(
+            ["setsid", "--fork", *(str(word) for word in command)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=True,
+        )
+
+
 def tail(log: Path, lines: int = 20) -> str:
     """The last lines of a log file; empty where there is none."""
     if not log.exists():

@@ -7,70 +7,55 @@ Inside, /run is empty and /var is the cluster's own folder. The programs of the 
 and the host's containers, logs and leases stay out of sight.
 """
 
-import json
 import os
 import signal
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from devcluster.errors import NotReady
-from devcluster.processes import Daemon
+from devcluster.processes import detach, tail
 from devcluster.shell import run
 from devcluster.waiting import until
 
-_RECORD = "sandbox.json"
+INIT = "pause"
+"""Name of process 1."""
+
+_START_S = 10.0
 _STOP_S = 20.0
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """Process 1 of the namespaces, by its number outside. `started` guards against a reused number."""
+    """Process 1 of the namespaces, by its number outside."""
 
     pid: int
-    started: int
 
     @classmethod
     def create(cls, state: Path, init: Path) -> Self:
-        """Makes the namespaces and mounts. `init` is a program that only waits and reaps."""
-        # --kill-child is not used: `unshare` ends with us, the cluster must not.
-        command: list[str | Path] = [
-            "unshare",
-            "--net",
-            "--mount",
-            "--pid",
-            "--fork",
-            "--mount-proc",
-            "--propagation=private",
-            "--",
-            init,
-        ]
-        daemon = Daemon.start("sandbox", command, log=state / "logs" / "sandbox.log")
+        """Makes the namespaces and mounts. `init` is a program that only waits and reaps.
 
-        def child() -> int | None:
-            daemon.require_running()
-            children = Path(f"/proc/{daemon.process.pid}/task/{daemon.process.pid}/children")
-            pids = children.read_text(encoding="ascii").split()
-            # Until it has become `init` the child is still busy with its namespaces.
-            return next((int(pid) for pid in pids if _program(int(pid)) == init.name), None)
-
-        pid = until("the namespaces", child, timeout_s=10, pause_s=0.01)
-        sandbox = cls(pid, _start_time(pid) or 0)
-        record = {"pid": pid, "started": sandbox.started}
-        (state / _RECORD).write_text(json.dumps(record), encoding="ascii")
+        It gets the state folder as an argument that it ignores, so that it can be told from those of other clusters.
+        """
+        flags = ["--net", "--mount", "--pid", "--fork", "--mount-proc", "--propagation=private"]
+        log = state / "logs" / "sandbox.log"
+        detach(["unshare", *flags, "--", init, state], log=log)
+        try:
+            sandbox = until("the namespaces", lambda: cls.find(state), timeout_s=_START_S, pause_s=0.02)
+        except NotReady as error:
+            raise NotReady(f"{error}\n{tail(log)}") from error
         sandbox._mount(state)
         return sandbox
 
     @classmethod
     def find(cls, state: Path) -> Self | None:
-        """The running sandbox of a state folder, or None."""
-        try:
-            record = json.loads((state / _RECORD).read_text(encoding="ascii"))
-        except FileNotFoundError:
-            return None
-        sandbox = cls(int(record["pid"]), int(record["started"]))
-        return sandbox if _start_time(sandbox.pid) == sandbox.started else None
+        """The running sandbox of a state folder, or None. Found by its command line: no file can be out of date."""
+        for pid in _all_pids():
+            if _program(pid) == INIT and _arguments(pid)[1:] == [str(state)]:
+                return cls(pid)
+        return None
 
     def command(self, words: Sequence[str | Path]) -> list[str | Path]:
         """The same command line, run inside all three namespaces."""
@@ -80,9 +65,10 @@ class Sandbox:
         """Runs a program inside to its end."""
         return run(self.command(words), stdin=stdin)
 
-    def start(self, name: str, words: Sequence[str | Path], log: Path) -> Daemon:
+    def start(self, words: Sequence[str | Path], log: Path) -> "Inmate":
         """Starts a program inside that outlives this process."""
-        return Daemon.start(name, self.command(words), log=log)
+        detach(self.command(words), log=log)
+        return Inmate(self, Path(words[0]).name, log, time.monotonic())
 
     def network_command(self, words: Sequence[str], resolver: Path) -> list[str]:
         """The same command line with the cluster's network and DNS, but the host's files and process numbers.
@@ -160,6 +146,22 @@ class Sandbox:
         self.run(["mount", "--make-rshared", "/"])
 
 
+@dataclass(frozen=True)
+class Inmate:
+    """A program that was started inside."""
+
+    sandbox: Sandbox
+    name: str
+    log: Path
+    since: float
+
+    def require_running(self) -> None:
+        """Raises NotReady with the end of its log where the program has ended already."""
+        # It takes a moment until the new process is inside and has become the program.
+        if time.monotonic() - self.since > _START_S and not self.sandbox.named(self.name):
+            raise NotReady(f"{self.name} has ended:\n{tail(self.log)}")
+
+
 def _foreign_mounts() -> list[str]:
     """Root file systems of the host's containers and its network namespaces, in the order of mounting."""
     rows = [line.split() for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
@@ -182,6 +184,15 @@ def _network_of(pid: int) -> Path | None:
         return Path(f"/proc/{pid}/ns/net").readlink()
     except OSError:  # it has ended meanwhile, or is a zombie
         return None
+
+
+def _arguments(pid: int) -> list[str]:
+    """Command line of a process; empty where it has ended or has none."""
+    try:
+        text = Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return text.split("\0")[:-1]
 
 
 def _program(pid: int) -> str | None:

@@ -30,9 +30,6 @@ _WRITTEN_ONCE = (
     f"{_STORE}/io.containerd.snapshotter.v1.overlayfs/snapshots",
 )
 
-_TRANSIENT = ("logs", "sandbox.json")
-"""Parts of the state that belong to one run."""
-
 _KEPT = 2
 """Snapshots that stay: the newest and the one of the branch that one comes from."""
 
@@ -71,12 +68,7 @@ class Snapshots:
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir()
             _copy(self.settings.state, partial)
-            for transient in _TRANSIENT:
-                path = partial / transient
-                if path.is_dir():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink(missing_ok=True)
+            shutil.rmtree(partial / "logs", ignore_errors=True)  # they belong to one run
             os.utime(partial)  # the copy has the age of its source, and the oldest are forgotten
             if self.has(name):  # a cluster beside this one was quicker
                 shutil.rmtree(partial)

@@ -98,7 +98,6 @@ def test_a_snapshot_brings_back_files_without_logs(tmp_path: Path) -> None:
     state.create(settings)
     (settings.state / "logs").mkdir()
     (settings.state / "logs/kubelet.log").write_text("noise", encoding="utf-8")
-    (settings.state / "sandbox.json").write_text("{}", encoding="ascii")
     (settings.state / "etcd").mkdir()
     (settings.state / "etcd/db").write_text("data", encoding="utf-8")
     snapshots = Snapshots(settings)
@@ -108,7 +107,6 @@ def test_a_snapshot_brings_back_files_without_logs(tmp_path: Path) -> None:
     snapshots.restore("one")
     assert (settings.state / "etcd/db").read_text(encoding="utf-8") == "data"
     assert not (settings.state / "logs").exists()
-    assert not (settings.state / "sandbox.json").exists()
 
 
 def test_a_running_cluster_never_changes_its_snapshot(tmp_path: Path) -> None:
