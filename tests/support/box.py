@@ -5,6 +5,7 @@ what can fail by itself. Each command gets its own mounts, process ids and netwo
 it.
 """
 
+import json
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +30,7 @@ mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
 touch "$root/dev/termination-log"
 chmod 666 "$root/dev/termination-log"
 if [ -n "$model" ]; then mkdir "$root/mnt/models"; mount --bind -o ro "$model" "$root/mnt/models"; fi
-exec chroot --userspec="$user:0" --groups= "$root" env -i HOME=/tmp PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \\
-  PATH=/opt/serval-live/bin:/usr/local/bin:/usr/bin:/bin "$@"
+exec chroot --userspec="$user:0" --groups= "$root" env -i "$@"
 """
 
 
@@ -40,9 +40,13 @@ class Box:
 
     image: str
     root: Path = Path()
+    environment: tuple[str, ...] = ()
+    """As the image sets it, `NAME=value`."""
     _container: str = ""
 
     def __enter__(self) -> "Box":
+        described = json.loads(_buildah("inspect", "--type", "image", self.image))
+        self.environment = tuple(described["OCIv1"]["config"]["Env"])
         self._container = _buildah("from", "--pull-never", self.image)
         self.root = Path(_buildah("mount", self._container))
         return self
@@ -67,9 +71,9 @@ class Box:
             "--propagation",
             "private",
         ]
-        inner = ["sh", "-c", _SET_UP, "box", str(self.root), str(model or ""), str(user), *command]
+        inner = ["sh", "-c", _SET_UP, "box", str(self.root), str(model or ""), str(user)]
         return subprocess.run(
-            [*namespaces, *inner],
+            [*namespaces, *inner, *self.environment, *command],
             check=False,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
