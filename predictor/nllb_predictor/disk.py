@@ -19,7 +19,7 @@ from nllb_predictor.errors import DestinationInUse, NoSpace
 from nllb_predictor.progress import size_text
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
+_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ elsewhere. Every foreign error leaves as one of the package's own, with the obje
 import re
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -90,7 +90,7 @@ class S3Objects:
     def get(self, uri: S3Uri, limit: int) -> bytes:
         with self._errors(uri):
             answer = self._client.get_object(Bucket=uri.bucket, Key=uri.key)
-            with answer["Body"] as body:
+            with closing(answer["Body"]) as body:
                 data: bytes = body.read(limit + 1)
         if len(data) > limit:
             raise StoreError(f"{uri} is larger than the {limit} bytes that it may have.")
@@ -100,7 +100,7 @@ class S3Objects:
         wanted = {"Range": f"bytes={start}-{end - 1}", "IfMatch": etag}
         with self._errors(uri):
             answer = self._client.get_object(Bucket=uri.bucket, Key=uri.key, **wanted)
-            with answer["Body"] as body:
+            with closing(answer["Body"]) as body:
                 yield from body.iter_chunks(1 << 20)
 
     def put(self, uri: S3Uri, data: bytes) -> None:

@@ -1,0 +1,134 @@
+"""Text to tokens and back, in the order of the folder, whatever the stored post-processor says."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tokenizers
+
+from nllb_predictor import errors
+from nllb_predictor.convert.manifest import TokenOrder
+from nllb_predictor.text.normalise import normalise_punctuation
+from nllb_predictor.text.tokenise import Tokenizer
+from tests.support.cases import case
+from tests.support.checkpoints import CODES, Recipe, make_checkpoint
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make_checkpoint(tmp_path / "checkpoint")
+
+
+def test_the_source_code_comes_first_and_the_end_last(folder: Path) -> None:
+    tokens = Tokenizer.from_folder(folder).encode(["the earth", ""], "fra_Latn")
+    assert [each[0] for each in tokens] == ["fra_Latn", "fra_Latn"]
+    assert [each[-1] for each in tokens] == ["</s>", "</s>"]
+    assert tokens[1] == ["fra_Latn", "</s>"]
+
+
+@case(
+    "p26",
+    breaks="nllb_predictor.text.tokenise:Tokenizer._placed",
+    naive=lambda self, pieces, source: [source, *pieces, "</s>"],
+)
+def test_p26_the_old_order_is_honoured_where_the_folder_says_so(tmp_path: Path) -> None:
+    tokenizer = Tokenizer.from_folder(make_checkpoint(tmp_path / "old", replace(Recipe(), legacy=True)))
+    new = Tokenizer.from_folder(make_checkpoint(tmp_path / "new"))
+    assert tokenizer.order is TokenOrder.CODE_LAST
+    pieces = new.encode(["the earth"], "eng_Latn")[0][1:-1]
+    assert tokenizer.encode(["the earth"], "eng_Latn") == [[*pieces, "</s>", "eng_Latn"]]
+
+
+def test_a_post_processor_in_target_mode_changes_nothing(folder: Path) -> None:
+    """Training leaves the target's code in the template; a call that used it would translate from the target."""
+    plain = Tokenizer.from_folder(folder).encode(["the earth"], "eng_Latn")
+    path = folder / "tokenizer.json"
+    backend = tokenizers.Tokenizer.from_file(str(path))
+    ids = {token: backend.token_to_id(token) for token in ("spa_Latn", "</s>")}
+    backend.post_processor = tokenizers.processors.TemplateProcessing(
+        single="spa_Latn $A </s>", special_tokens=list(ids.items())
+    )
+    backend.enable_truncation(4)
+    backend.enable_padding()
+    backend.save(str(path))
+    long = "the earth " * 50
+    assert Tokenizer.from_folder(folder).encode(["the earth"], "eng_Latn") == plain
+    encoded = Tokenizer.from_folder(folder).encode([long, "a"], "eng_Latn")
+    assert len(encoded[0]) > 100
+    assert len(encoded[1]) < 10
+
+
+def test_an_unknown_code_is_refused_and_not_made_unknown(folder: Path) -> None:
+    with pytest.raises(errors.LanguageNotInModel, match="fra_Latin"):
+        Tokenizer.from_folder(folder).encode(["the"], "fra_Latin")
+
+
+def test_codes_are_the_special_tokens_without_a_role(folder: Path) -> None:
+    assert Tokenizer.from_folder(folder).language_codes == CODES
+
+
+def test_the_pair_comes_from_the_configuration(folder: Path, tmp_path: Path) -> None:
+    assert Tokenizer.from_folder(folder).default_pair == ("eng_Latn", "spa_Latn")
+    (folder / "tokenizer_config.json").unlink()
+    assert Tokenizer.from_folder(folder).default_pair == (None, None)
+
+
+def test_text_survives_the_round_trip_without_special_tokens(folder: Path) -> None:
+    tokenizer = Tokenizer.from_folder(folder)
+    text = "the river rose and the bridge held"
+    tokens = tokenizer.encode([text], "eng_Latn")[0]
+    assert tokenizer.decode([*tokens, "<pad>", "<unk>", "madeupword0"]) == text
+    assert tokenizer.decode_batch([tokens, ["spa_Latn", "</s>"], []]) == [text, "", ""]
+
+
+def test_ids_and_tokens_answer_none_for_what_is_not_there(folder: Path) -> None:
+    tokenizer = Tokenizer.from_folder(folder)
+    assert tokenizer.ids(["</s>", "madeupword0"]) == [2, None]
+    assert tokenizer.tokens([2, tokenizer.size]) == ["</s>", None]
+
+
+def test_a_role_may_be_an_object_as_older_files_write_it(folder: Path) -> None:
+    path = folder / "tokenizer_config.json"
+    document = json.loads(path.read_bytes())
+    document["eos_token"] = {"content": "</s>", "lstrip": False, "__type": "AddedToken"}
+    path.write_text(json.dumps(document))
+    assert Tokenizer.from_folder(folder).role("eos_token") == "</s>"
+
+
+@pytest.mark.parametrize("content", ["", "{}", "<html>", '{"model": {"type": "BPE"}}'])
+def test_what_is_no_tokenizer_is_named(folder: Path, content: str) -> None:
+    (folder / "tokenizer.json").write_text(content)
+    with pytest.raises(errors.BrokenConfig, match=r"tokenizer\.json"):
+        Tokenizer.from_folder(folder)
+
+
+def test_a_folder_without_tokenizer_is_named(tmp_path: Path) -> None:
+    with pytest.raises(errors.MissingFile, match=r"tokenizer\.json"):
+        Tokenizer.from_folder(tmp_path)
+
+
+@case("p13", breaks="nllb_predictor.text.normalise:normalise_punctuation", naive=lambda text: text)
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("“Come,” he said, ‘now.’", "\"Come,\" he said, 'now.'"),
+        ("«Venid» — dijo…", '"Venid" - dijo...'),
+        ("a  ( b )  c", "a (b) c"),
+        (" l’eau ", "l'eau"),
+        ("", ""),
+    ],
+)
+def test_p13_punctuation_is_normalised_as_in_training(text: str, expected: str) -> None:
+    """Expected by the Moses rules that machine.py's sacremoses applies; the package itself says the same."""
+    from sacremoses import MosesPunctNormalizer
+
+    assert normalise_punctuation(text) == expected
+    assert MosesPunctNormalizer().normalize(text) == expected
+
+
+def test_p13_every_text_is_normalised_unless_the_caller_did_it(folder: Path) -> None:
+    tokenizer = Tokenizer.from_folder(folder)
+    curly, straight = "the earth : void", "the earth: void"
+    assert tokenizer.encode([curly], "eng_Latn") == tokenizer.encode([straight], "eng_Latn")
+    assert tokenizer.encode([curly], "eng_Latn", normalised=True) != tokenizer.encode([straight], "eng_Latn")
