@@ -50,12 +50,15 @@ class Sandbox:
         return sandbox
 
     @classmethod
+    def every(cls) -> dict[Path, Self]:
+        """All running sandboxes of this machine by state folder. No record of them is kept that could be wrong."""
+        found = {pid: _arguments(pid) for pid in _all_pids() if _program(pid) == INIT}
+        return {Path(words[1]): cls(pid) for pid, words in found.items() if len(words) == 2}
+
+    @classmethod
     def find(cls, state: Path) -> Self | None:
-        """The running sandbox of a state folder, or None. Found by its command line: no file can be out of date."""
-        for pid in _all_pids():
-            if _program(pid) == INIT and _arguments(pid)[1:] == [str(state)]:
-                return cls(pid)
-        return None
+        """The running sandbox of a state folder, or None."""
+        return cls.every().get(state)
 
     def command(self, words: Sequence[str | Path]) -> list[str | Path]:
         """The same command line, run inside all three namespaces."""

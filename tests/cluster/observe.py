@@ -1,6 +1,6 @@
 """What a cluster could leave on a machine: taken before and after, and compared.
 
-A cluster of the developer that runs beside the tested one is left out, since its pods come and go.
+Other clusters that run beside the tested one are left out, since their pods come and go.
 """
 
 import shutil
@@ -26,9 +26,9 @@ class Footprint:
     folders: frozenset[str]
 
 
-def footprint(settings: Settings, beside: Settings) -> Footprint:
-    """The machine as it is now, without the cluster of `beside`. Needs root, as the cluster does."""
-    processes = list(_processes(beside))
+def footprint(settings: Settings) -> Footprint:
+    """The machine as it is now, without clusters of other state folders. Needs root, as the cluster does."""
+    processes = list(_processes(settings))
     return Footprint(
         processes=frozenset(line for line, _ in processes),
         mounts=tuple(_mounts()),
@@ -40,11 +40,11 @@ def footprint(settings: Settings, beside: Settings) -> Footprint:
     )
 
 
-def _processes(beside: Settings) -> Iterator[tuple[str, str]]:
+def _processes(settings: Settings) -> Iterator[tuple[str, str]]:
     """Command lines and network namespaces of all processes that are not in the host's network."""
     host = _network("self")
-    other = Sandbox.find(beside.state)
-    hidden = set() if other is None else {other.pid, *other.processes()}
+    others = [sandbox for state, sandbox in Sandbox.every().items() if state != settings.state]
+    hidden = {pid for other in others for pid in (other.pid, *other.processes())}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue

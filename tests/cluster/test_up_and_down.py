@@ -31,25 +31,23 @@ class Machine:
     """The cluster under test, and how the machine looked before it."""
 
     cluster: Cluster
-    beside: Settings
     before: Footprint
 
     def now(self) -> Footprint:
-        return footprint(self.cluster.settings, self.beside)
+        return footprint(self.cluster.settings)
 
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
     """A machine on which the cluster is installed but does not run."""
-    beside = Settings()
-    settings = Settings(chosen_state=beside.cache / "state-of-tests")
+    settings = Settings(chosen_state=Settings().cache / "state-of-tests")
     with pytest.MonkeyPatch.context() as patch:
         # The command line must mean the same cluster.
         patch.setenv("SERVAL_LIVE_STATE", str(settings.state))
         patch.setenv("SERVAL_LIVE_BACKEND", "source")
         cluster = Cluster.default()
         cluster.down()
-        yield Machine(cluster, beside, footprint(settings, beside))
+        yield Machine(cluster, footprint(settings))
         cluster.down()
 
 
