@@ -81,8 +81,7 @@ class PredictorError(Exception):
 class UsageError(PredictorError):
     """Arguments that cannot be meant together."""
 
-    reason = "BadArguments"
-    exit_code = 2
+    reason, exit_code = "BadArguments", 2
 
 
 class ConversionError(PredictorError):
@@ -93,133 +92,110 @@ class SourceMissing(ConversionError):
     """Nothing exists under the given path, key or URL. Serval publishes some builds before their file, so a later
     attempt may find it."""
 
-    reason = "SourceMissing"
-    exit_code = 10
-    retryable = True
+    reason, exit_code, retryable = "SourceMissing", 10, True
 
 
 class MissingFile(ConversionError):
     """The checkpoint lacks a file that it cannot do without."""
 
-    reason = "MissingFile"
-    exit_code = 11
+    reason, exit_code = "MissingFile", 11
 
 
 class UnsafeArchive(ConversionError):
     """A member of the archive has a name, a type or a size that no model archive needs."""
 
-    reason = "UnsafeArchive"
-    exit_code = 12
+    reason, exit_code = "UnsafeArchive", 12
 
 
 class BrokenArchive(ConversionError):
     """The archive is no gzip tar, ends too early, or fails its own checksum. An upload may still be running."""
 
-    reason = "BrokenArchive"
-    exit_code = 13
-    retryable = True
+    reason, exit_code, retryable = "BrokenArchive", 13, True
 
 
 class EmptyArchive(ConversionError):
     """The archive is sound and holds nothing: Serval stores this for an engine without training data."""
 
-    reason = "EmptyArchive"
-    exit_code = 14
+    reason, exit_code = "EmptyArchive", 14
 
 
 class PickleOnly(ConversionError):
     """The weights exist only as Python pickle. Loading one runs its code, so it is refused."""
 
-    reason = "PickleOnly"
-    exit_code = 15
+    reason, exit_code = "PickleOnly", 15
 
 
 class UnsupportedArchitecture(ConversionError):
     """The model is not of the M2M100 family, or uses a variant that the converted form cannot express."""
 
-    reason = "UnsupportedArchitecture"
-    exit_code = 16
+    reason, exit_code = "UnsupportedArchitecture", 16
 
 
 class VocabularyMismatch(ConversionError):
     """The tokenizer knows tokens that have no embedding row, or gives one id to two tokens."""
 
-    reason = "VocabularyMismatch"
-    exit_code = 17
+    reason, exit_code = "VocabularyMismatch", 17
 
 
 class BrokenCheckpoint(ConversionError):
     """Weights that are damaged, incomplete, of a wrong shape, or tied copies that differ."""
 
-    reason = "BrokenCheckpoint"
-    exit_code = 18
+    reason, exit_code = "BrokenCheckpoint", 18
 
 
 class BrokenConfig(ConversionError):
     """A JSON file of the checkpoint cannot be read, lacks a field, or contradicts another one."""
 
-    reason = "BrokenConfig"
-    exit_code = 19
+    reason, exit_code = "BrokenConfig", 19
 
 
 class LanguagesDisagree(ConversionError):
     """The checkpoint's files name different target languages, and no argument decides."""
 
-    reason = "LanguagesDisagree"
-    exit_code = 20
+    reason, exit_code = "LanguagesDisagree", 20
 
 
 class LanguageNotInModel(ConversionError):
     """An asked language code is not a token of this model."""
 
-    reason = "LanguageNotInModel"
-    exit_code = 21
+    reason, exit_code = "LanguageNotInModel", 21
 
 
 class NoSpace(ConversionError):
     """The disk is full, or too small for what comes."""
 
-    reason = "NoSpace"
-    exit_code = 22
-    retryable = True
+    reason, exit_code, retryable = "NoSpace", 22, True
 
 
 class DestinationInUse(ConversionError):
     """The target folder exists already, is being written by another process, or cannot be written at all."""
 
-    reason = "DestinationInUse"
-    exit_code = 23
+    reason, exit_code = "DestinationInUse", 23
 
 
 class SelfTestFailed(ConversionError):
     """The converted model does not compute what the checkpoint's own tensors compute. Nothing was published."""
 
-    reason = "SelfTestFailed"
-    exit_code = 24
+    reason, exit_code = "SelfTestFailed", 24
 
 
 class SourceUnreachable(ConversionError):
     """The source did not answer, or the connection broke more often than it is resumed."""
 
-    reason = "SourceUnreachable"
-    exit_code = 25
-    retryable = True
+    reason, exit_code, retryable = "SourceUnreachable", 25, True
 
 
 class SourceRefused(ConversionError):
     """The source answered with a refusal: the presigned URL has expired, or a key is wrong. A new attempt gets a
     new URL."""
 
-    reason = "SourceRefused"
-    exit_code = 26
-    retryable = True
+    reason, exit_code, retryable = "SourceRefused", 26, True
 
 
 class NoMemory(ConversionError):
     """An allocation failed. A container's memory limit kills the process instead, with exit code 137 and no message."""
 
-    reason = "NoMemory"
-    exit_code = 27
+    reason, exit_code = "NoMemory", 27
 
 
 class StoreError(PredictorError):
@@ -229,45 +205,37 @@ class StoreError(PredictorError):
 class ObjectMissing(StoreError):
     """The exact key does not exist. Nothing else is tried in its place."""
 
-    reason = "ObjectMissing"
-    exit_code = 30
+    reason, exit_code = "ObjectMissing", 30
 
 
 class StoreUnreachable(StoreError):
     """The store did not answer, answered 5xx, or broke off more often than a part is retried."""
 
-    reason = "StoreUnreachable"
-    exit_code = 31
-    retryable = True
+    reason, exit_code, retryable = "StoreUnreachable", 31, True
 
 
 class StoreUntrusted(StoreError):
     """The store's certificate is not signed by the CA that was tried."""
 
-    reason = "StoreUntrusted"
-    exit_code = 32
+    reason, exit_code = "StoreUntrusted", 32
 
 
 class StoreRefused(StoreError):
     """Credentials are missing, wrong, or not allowed to do this."""
 
-    reason = "StoreRefused"
-    exit_code = 33
+    reason, exit_code = "StoreRefused", 33
 
 
 class ChecksumMismatch(StoreError):
     """Size or SHA-256 of an object, or of the manifest itself, is not what was promised."""
 
-    reason = "ChecksumMismatch"
-    exit_code = 34
-    retryable = True
+    reason, exit_code, retryable = "ChecksumMismatch", 34, True
 
 
 class ManifestInvalid(StoreError):
     """The manifest is not valid, or of a schema that this version does not know."""
 
-    reason = "ManifestInvalid"
-    exit_code = 35
+    reason, exit_code = "ManifestInvalid", 35
 
 
 class FetchError(PredictorError):
@@ -277,23 +245,19 @@ class FetchError(PredictorError):
 class ModelNotFound(FetchError):
     """The hub does not know that model or revision, or the model lacks the needed files."""
 
-    reason = "ModelNotFound"
-    exit_code = 40
+    reason, exit_code = "ModelNotFound", 40
 
 
 class HubUnreachable(FetchError):
     """The hub did not answer, or the connection broke more often than it is resumed."""
 
-    reason = "HubUnreachable"
-    exit_code = 41
-    retryable = True
+    reason, exit_code, retryable = "HubUnreachable", 41, True
 
 
 class HubRefused(FetchError):
     """The model is gated, or the token is missing or wrong."""
 
-    reason = "HubRefused"
-    exit_code = 42
+    reason, exit_code = "HubRefused", 42
 
 
 class LoadError(PredictorError):

@@ -102,9 +102,11 @@ def fetch_model(
         partial.mkdir(parents=True, exist_ok=True)
         missing = sum(file.bytes for file in listing.files) - sum(p.stat().st_size for p in partial.iterdir())
         require_space(partial, missing, "The model")
+        transfer = _Transfer(model, listing.commit, token)
         for file in listing.files:
             with progress.step(f"fetch {file.name}", file.bytes) as step:
-                _fetch_file(model, listing.commit, file, partial / file.name, token, step)
+                transfer.fetch(file, partial / file.name, step)
+            _verify(file, partial / file.name, model)
         if target.is_dir():
             target.rmdir()
         partial.rename(target)
@@ -142,31 +144,38 @@ def _listing(model: HubModel, token: str | None) -> Listing:
     return Listing(info.sha, files)
 
 
-def _fetch_file(
-    model: HubModel, commit: str, file: HubFile, path: Path, token: str | None, step: Step
-) -> None:
-    """Fetch what is missing of one file and check the whole."""
-    from huggingface_hub import hf_hub_url
-    from huggingface_hub.file_download import http_get
-    from huggingface_hub.utils._headers import build_hf_headers
+@dataclass(frozen=True)
+class _Transfer:
+    """Reads files of one commit."""
 
-    have = path.stat().st_size if path.exists() else 0
-    if have > file.bytes:
-        path.unlink()
-        have = 0
-    step.advance(have)
-    if have < file.bytes or not path.exists():
-        url = hf_hub_url(model.name, file.name, revision=commit, endpoint=model.endpoint)
-        with _hub_errors(model), path.open("ab") as target:
+    model: HubModel
+    commit: str
+    token: str | None
+
+    def fetch(self, file: HubFile, path: Path, step: Step) -> None:
+        """Fetch what is missing of one file."""
+        from huggingface_hub import hf_hub_url
+        from huggingface_hub.file_download import http_get
+        from huggingface_hub.utils._headers import build_hf_headers
+
+        have = path.stat().st_size if path.exists() else 0
+        if have > file.bytes:
+            path.unlink()
+            have = 0
+        step.advance(have)
+        if have == file.bytes and path.exists():
+            return
+        url = hf_hub_url(self.model.name, file.name, revision=self.commit, endpoint=self.model.endpoint)
+        headers = build_hf_headers(token=self.token or False)
+        with _hub_errors(self.model), path.open("ab") as target:
             http_get(
                 url,
                 target,
                 resume_size=have,
-                headers=build_hf_headers(token=token or False),
+                headers=headers,
                 expected_size=file.bytes,
                 tqdm_class=_bar(step),
             )
-    _verify(file, path, model)
 
 
 def _verify(file: HubFile, path: Path, model: HubModel) -> None:

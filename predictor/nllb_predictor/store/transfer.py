@@ -46,14 +46,16 @@ def download(store: ObjectStore, uri: S3Uri, path: Path, settings: StoreSettings
     return facts
 
 
+@dataclass(frozen=True)
 class _PartReader:
-    """Reads parts of one object into one open file; used by several threads."""
+    """Reads parts of one version of an object into one open file; used by several threads."""
 
-    def __init__(
-        self, store: ObjectStore, uri: S3Uri, etag: str, descriptor: int, settings: StoreSettings, step: Step
-    ) -> None:
-        self._store, self._uri, self._etag, self._descriptor = store, uri, etag, descriptor
-        self._settings, self._step = settings, step
+    _store: ObjectStore
+    _uri: S3Uri
+    _etag: str
+    _descriptor: int
+    _settings: StoreSettings
+    _step: Step
 
     def read(self, start: int, end: int) -> None:
         """Read one part; after a broken connection it goes on where it was."""
