@@ -75,7 +75,7 @@ class ClusterClient:
             verify=connection.tls,
             transport=transport,
             timeout=self._limits.read_timeout,
-            headers={"User-Agent": "serval-live-operator", "Accept": "application/json"},
+            headers={"User-Agent": connection.agent, "Accept": "application/json"},
         )
 
     async def __aenter__(self) -> Self:

@@ -34,6 +34,8 @@ class Connection:
     namespace: str
     """The namespace of the pod, or of the kubeconfig's context."""
     auth: httpx.Auth | None = field(default=None, repr=False)
+    agent: str = "serval-live-operator"
+    """User agent: what the API server's audit log calls us."""
 
 
 class TokenFileAuth(httpx.Auth):

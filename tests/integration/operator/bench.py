@@ -95,6 +95,8 @@ class Bench:
                 f"SERVAL_LIVE_OPERATOR_{name.upper()}": value
                 for name, value in {
                     "time_factor": "1/30",
+                    "sweep_every": "60",
+                    "deletion_grace": "150",
                     "health_host": "127.0.0.1",
                     "health_port": "0",
                     "converter_image": "dev.local/predictor@sha256:1",
@@ -183,6 +185,16 @@ class Bench:
     async def flip_status(self, ref: ObjectRef, status: Json) -> None:
         """What a controller does: write another status."""
         await self._patch_as("a-controller", ref, {"status": status}, "status")
+
+    async def wipe_status(self, ref: ObjectRef) -> None:
+        """What a restore from a backup of specs leaves: no status."""
+        connection = from_kubeconfig(self.plane.kubeconfig)
+        path = ref.resource.path(ref.namespace, ref.name)
+        async with httpx.AsyncClient(base_url=connection.server, verify=connection.tls) as http:
+            live = (await http.get(path)).json()
+            live["status"] = {}
+            answer = await http.put(f"{path}/status", json=live, params={"fieldManager": "a-restore"})
+            answer.raise_for_status()
 
     async def _patch_as(self, manager: str, ref: ObjectRef, change: Json, subresource: str = "") -> None:
         connection = from_kubeconfig(self.plane.kubeconfig)
@@ -356,6 +368,7 @@ __all__ = [
     "PATIENCE",
     "PODS",
     "REVISIONS",
+    "SECRETS",
     "SERVAL_SOURCES",
     "Bench",
     "OperatorProcess",

@@ -4,6 +4,7 @@ import json
 import subprocess
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,8 @@ async def bench(control_plane: ControlPlane, s3: S3Server, tmp_path: Path) -> As
     store = Store(s3.endpoint, s3.access_key, s3.secret_key)
     store.client().create_bucket(Bucket=namespace)
     models = Bucket(namespace, s3.endpoint, access_key=s3.access_key, secret_key=s3.secret_key)
-    async with ClusterClient(from_kubeconfig(control_plane.kubeconfig)) as cluster:
+    connection = replace(from_kubeconfig(control_plane.kubeconfig), agent="the-bench")
+    async with ClusterClient(connection) as cluster:
         await cluster.create(NAMESPACES, {"metadata": {"name": namespace}})
         with ServalStandIn(Settings(long_poll_timeout=2.0), models) as serval:
             async with KubeSimulator(control_plane.kubeconfig, namespace, store) as simulator:

@@ -116,11 +116,11 @@ async def test_b12_empty_short_and_foreign_lists_delete_nothing(bench: Bench) ->
 
     await eventually(all_there, timeout=PATIENCE, describe=bench.describe)
     bench.serval.shorten_lists(0, times=1)
-    await consistently(all_there, for_=8.0, describe=bench.describe)
+    await consistently(all_there, for_=5.0, describe=bench.describe)
     bench.serval.shorten_lists(3, times=2)
-    await consistently(all_there, for_=12.0, describe=bench.describe)
+    await consistently(all_there, for_=7.0, describe=bench.describe)
     await bench.make_secret("serval-key", {"api-key": bench.serval.add_key("naomi")})
-    await consistently(all_there, for_=25.0, describe=bench.describe)
+    await consistently(all_there, for_=12.0, describe=bench.describe)
     degraded = {one["type"]: one for one in (await bench.source_status())["conditions"]}["Degraded"]
     assert (degraded["status"], degraded["reason"]) == ("True", "NotOurs")
 
@@ -145,7 +145,7 @@ async def test_b12_a_mass_deletion_is_held_until_a_person_releases_exactly_that_
     await eventually(held, timeout=60, describe=bench.describe)
     await there(10)
     await bench.annotate_source({"serval-live.dev/allow-mass-deletion": "5"})
-    await consistently(lambda: there(10), for_=8.0, describe=bench.describe)
+    await consistently(lambda: there(10), for_=5.0, describe=bench.describe)
     await bench.annotate_source({"serval-live.dev/allow-mass-deletion": "6"})
     await eventually(lambda: there(4), timeout=PATIENCE, describe=bench.describe)
 

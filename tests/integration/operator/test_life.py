@@ -101,7 +101,7 @@ async def test_a_broken_archive_leaves_the_old_revision_serving_and_the_next_bui
         assert (await bench.condition(engine.id, "UpToDate"))["status"] == "False"
         assert (await bench.condition(engine.id, "Degraded"))["reason"] == "ConversionFailed"
 
-    await eventually(told, timeout=PATIENCE, describe=bench.describe)
+    await eventually(told, timeout=PATIENCE, describe=bench.describe, retry_on=(KeyError,))
     bench.serval.run_build(engine.id, bench.archive("third"))
     await bench.until_serves(engine.id, 3)
     assert (await bench.condition(engine.id, "Degraded"))["status"] == "False"
@@ -117,7 +117,7 @@ async def test_a_missing_archive_is_asked_for_again_until_it_is_there(bench: Ben
         status = (await bench.engine(engine.id)).get("status", {})
         assert status.get("lastFailure", {}).get("reason") == "SourceMissing"
 
-    await eventually(told, timeout=PATIENCE, describe=bench.describe)
+    await eventually(told, timeout=PATIENCE, describe=bench.describe, retry_on=(KeyError,))
     bench.serval.archives.upload(engine.id, 1, bench.archive())
     await bench.until_serves(engine.id, 1)
 
@@ -161,7 +161,8 @@ async def test_a_suspended_engine_loses_its_workloads_and_comes_back_without_a_c
     await eventually(gone, timeout=PATIENCE, describe=bench.describe)
     await bench.cluster.merge(ref, {"spec": {"suspended": False}})
     await bench.until_serves(engine.id, 1)
-    assert len(writes_of(bench.writes(), "jobs")) == 1, "one conversion in its whole life"
+    made = [one for one in writes_of(bench.writes(), "jobs") if one.startswith("create")]
+    assert len(made) == 1, "one conversion in its whole life"
 
 
 async def test_a_store_without_its_key_is_named_exactly_and_works_once_the_key_is_there(bench: Bench) -> None:

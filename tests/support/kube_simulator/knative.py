@@ -133,7 +133,7 @@ class Knative:
         newest = mine[-1]["metadata"]["name"]
         name = revision["metadata"]["name"]
         if serving is not None and name not in (serving, newest):
-            return time.monotonic() - life.used > self._world.load + 1.0
+            return time.monotonic() - life.used > self._world.linger
         return life.ready and time.monotonic() - life.used > self._world.idle
 
     def _serving(self, mine: list[Json]) -> str | None:

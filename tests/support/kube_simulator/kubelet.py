@@ -128,6 +128,7 @@ class Kubelet:
             PODS, name, _status(container, "Running", {"running": {"startedAt": now()}})
         )
         await asyncio.sleep(self._world.load)
+        await self._world.loads_may_end.wait()
         given = environment(container)
         ending = self._world.load_ending(given)
         if ending is None:

@@ -41,6 +41,12 @@ class World:
     idle: float = float("inf")
     """From a pod's readiness or last call to its removal; infinite: pods stay."""
 
+    linger: float = 3.0
+    """How long a Revision without traffic keeps its pod."""
+
+    loads_may_end: asyncio.Event = field(default_factory=_set)
+    """Cleared: predictors start and do not get ready."""
+
     nodes: int = 100
     """Pods of predictors that find a node at once. 0: everything stays Pending."""
 
