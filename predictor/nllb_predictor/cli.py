@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from nllb_predictor import __version__
 from nllb_predictor.convert.command import add_convert_command
 from nllb_predictor.errors import NoMemory, PredictorError
 from nllb_predictor.fetch import add_fetch_command
 from nllb_predictor.server.command import add_serve_command
 from nllb_predictor.server.termination import write as write_termination
+from nllb_predictor.version import package_version
 
 TERMINATION_LOG = "/dev/termination-log"
 
@@ -26,12 +26,20 @@ TERMINATION_LOG = "/dev/termination-log"
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = argparse.ArgumentParser(prog="nllb-predictor", description="Convert, fetch and serve NLLB models.")
-    top.add_argument("--version", action="version", version=f"nllb-predictor {__version__}")
+    top.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and leave")
     subparsers = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_convert_command(subparsers)
     add_fetch_command(subparsers)
     add_serve_command(subparsers)
     return top
+
+
+class _ShowVersion(argparse.Action):
+    """Looks the version up only where it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *args: object, **kwargs: object) -> None:
+        print(f"nllb-predictor {package_version()}")
+        parser.exit()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

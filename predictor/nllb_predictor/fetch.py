@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from nllb_predictor.convert.archive import CHECKPOINT_FILES
+from nllb_predictor.convert.names import CHECKPOINT_FILES
 from nllb_predictor.disk import disk_errors, require_space
 from nllb_predictor.errors import (
     ChecksumMismatch,

@@ -13,20 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from nllb_predictor.convert.checkpoint import PICKLE_NAMES
+from nllb_predictor.convert.names import CHECKPOINT_FILES, PICKLE_NAMES
 from nllb_predictor.disk import disk_errors
 from nllb_predictor.errors import BrokenArchive, EmptyArchive, UnsafeArchive
-
-CHECKPOINT_FILES = (
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "model.safetensors.index.json",
-)
-"""The files besides weights that a conversion reads; anything else in an archive stays in it."""
 
 _BLOCK = 1 << 20
 _HEADER_LIMIT = 64 * 1024

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from nllb_predictor.convert.names import CONFIG_FILE, INDEX_FILE, PICKLE_NAMES, WEIGHTS_FILE
 from nllb_predictor.convert.tensors import Floats, Stacked, Tensor, chunks, read_safetensors
 from nllb_predictor.errors import (
     BrokenCheckpoint,
@@ -22,11 +23,6 @@ from nllb_predictor.errors import (
     UnsupportedArchitecture,
 )
 from nllb_predictor.jsonfiles import read_json_object
-
-CONFIG_FILE = "config.json"
-WEIGHTS_FILE = "model.safetensors"
-INDEX_FILE = "model.safetensors.index.json"
-PICKLE_NAMES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack")
 
 _POSITION_OFFSET = 2
 """M2M100 counts positions from the padding id + 1; the two rows before that are never used."""

@@ -41,13 +41,15 @@ def add_convert_command(subparsers: Any) -> None:
     parser.add_argument("destination", metavar="DST", help="new folder, or s3:// folder of the artifact")
     parser.add_argument(
         "--quantization",
+        metavar="TYPE",
         choices=[each.value for each in Quantization],
         default=Quantization.INT8.value,
-        help="how weights are stored (default int8: a quarter of the size, chrF within 0.5)",
+        help=f"how weights are stored: {', '.join(Quantization)} (default int8)",
     )
     parser.add_argument("--force", action="store_true", help="replace DST if it is a folder that exists")
     parser.add_argument(
         "--work-dir",
+        metavar="DIR",
         type=Path,
         help="where archives are unpacked [SERVAL_LIVE_CACHE_DIR; default TMPDIR or /tmp]",
     )
@@ -57,11 +59,14 @@ def add_convert_command(subparsers: Any) -> None:
 
 
 def _add_identity(group: Any) -> None:
-    group.add_argument("--engine-id", help="Serval's engine id; goes into the manifest")
-    group.add_argument("--revision", type=int, help="Serval's model revision; with --engine-id")
-    group.add_argument("--artifact-key", help="checked against engine, revision and options")
+    group.add_argument("--engine-id", metavar="ID", help="Serval's engine id; goes into the manifest")
+    group.add_argument("--revision", type=int, metavar="N", help="Serval's model revision; with --engine-id")
+    group.add_argument("--artifact-key", metavar="KEY", help="checked against engine, revision and options")
     group.add_argument(
-        "--attempt", default=".", help="name of the folder below DST in S3 (default: a new one)"
+        "--attempt",
+        default=".",
+        metavar="NAME",
+        help="name of the folder below DST in S3 (default: a new one)",
     )
     group.add_argument("--source-language", metavar="CODE", help="Flores-200 code; goes before the files")
     group.add_argument("--target-language", metavar="CODE", help="with --source-language")

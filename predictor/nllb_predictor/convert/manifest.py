@@ -17,6 +17,8 @@ SCHEMA = "serval-live/artifact/v1"
 FORMAT = "ct2v1"
 """Raised only if older artifacts cannot be served: it is part of every artifact's key."""
 MANIFEST_NAME = "manifest.json"
+MANIFEST_LIMIT = 4 * 1024 * 1024
+"""Bytes. A manifest is a few kilobytes; anything larger under its name is a mistake."""
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}\Z")
 """A file name that can neither leave its folder nor surprise a shell."""

@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nllb_predictor import __version__
 from nllb_predictor.convert import manifest_json
 from nllb_predictor.convert.checkpoint import Checkpoint
 from nllb_predictor.convert.manifest import (
+    MANIFEST_LIMIT,
     MANIFEST_NAME,
     Converter,
     FileEntry,
@@ -30,26 +30,26 @@ from nllb_predictor.convert.manifest import (
     TokenizerFacts,
     artifact_key,
 )
+from nllb_predictor.convert.names import SERVED_FILES, TOKENIZER_FILE
 from nllb_predictor.convert.selftest import Subject, self_test
 from nllb_predictor.convert.source import Fetched, SourceReader
 from nllb_predictor.convert.vocabulary import SpecialFacts, Vocabulary, read_vocabulary, special_facts
 from nllb_predictor.convert.weights import build_spec, save_spec, set_tokens, spec_bytes
 from nllb_predictor.disk import disk_errors, require_space, scratch_folder, whole_folder
-from nllb_predictor.errors import ChecksumMismatch, EmptyArchive, UsageError
+from nllb_predictor.errors import (
+    ChecksumMismatch,
+    EmptyArchive,
+    ManifestInvalid,
+    ObjectMissing,
+    StoreRefused,
+    UsageError,
+)
 from nllb_predictor.progress import NoProgress, Progress
 from nllb_predictor.store.objects import ObjectStore, S3Objects, S3Uri
 from nllb_predictor.store.settings import StoreSettings
 from nllb_predictor.store.transfer import file_sha256
-from nllb_predictor.text.tokenise import TOKENIZER_FILE, TokenizerConfig
-
-SERVED_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "generation_config.json",
-)
-"""Files of the checkpoint that go with the model. Its `config.json` does not: CTranslate2 has one of that name."""
+from nllb_predictor.text.tokenise import TokenizerConfig
+from nllb_predictor.version import package_version
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def convert(request: Request, around: Surroundings) -> Converted:
             built = work / "model"
             built.mkdir()
             manifest, stored = _build(request, around, work, built)
-            _publish(S3Uri.parse(request.destination), built, manifest, stored, around)
+            manifest, stored = _publish(S3Uri.parse(request.destination), built, manifest, around)
         else:
             target = Path(request.destination.removeprefix("file://"))
             with whole_folder(target.absolute(), replace=request.replace) as built:
@@ -216,14 +216,18 @@ def _manifest(
             "m2m_100", network.encoder_layers, network.decoder_layers, network.width, network.decoder_heads
         ),
         files=files,
-        converter=Converter(__version__, around.image),
+        converter=Converter(package_version(), around.image),
         self_test=proven,
         created=around.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
 
 
-def _publish(uri: S3Uri, built: Path, manifest: Manifest, stored: bytes, around: Surroundings) -> None:
-    """Upload the files, see that they are there in full, then the manifest that makes them a model."""
+def _publish(uri: S3Uri, built: Path, manifest: Manifest, around: Surroundings) -> tuple[Manifest, bytes]:
+    """Upload the files, see that they are there in full, then the manifest that makes them a model.
+
+    A repeat of the same attempt keeps the manifest that is there if it says the same at another time: whoever has
+    pinned its digest goes on.
+    """
     store = around.objects or S3Objects(around.settings)
     attempt = uri.below(manifest.identity.attempt)
     with around.progress.step("upload", sum(entry.bytes for entry in manifest.files)) as step:
@@ -234,7 +238,21 @@ def _publish(uri: S3Uri, built: Path, manifest: Manifest, stored: bytes, around:
                 raise ChecksumMismatch(
                     f"{attempt.below(entry.path)} has {seen} bytes, {entry.bytes} were uploaded."
                 )
+    earlier = _stored_manifest(store, uri.below(MANIFEST_NAME))
+    if earlier is not None and replace(earlier[0], created=manifest.created) == manifest:
+        return earlier
+    stored = manifest_json.dump(manifest)
     store.put(uri.below(MANIFEST_NAME), stored)
+    return manifest, stored
+
+
+def _stored_manifest(store: ObjectStore, uri: S3Uri) -> tuple[Manifest, bytes] | None:
+    try:
+        stored = store.get(uri, MANIFEST_LIMIT)
+        return manifest_json.parse(stored), stored
+    except (ObjectMissing, ManifestInvalid, StoreRefused):
+        # A writer without the right to read, or without the right to list, is refused here.
+        return None
 
 
 def default_work_dir() -> Path:

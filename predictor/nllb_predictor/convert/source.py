@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nllb_predictor.convert.archive import CHECKPOINT_FILES, Unpacked, unpack
-from nllb_predictor.convert.checkpoint import INDEX_FILE, PICKLE_NAMES, WEIGHTS_FILE, pickle_only, shard_names
+from nllb_predictor.convert.archive import Unpacked, unpack
+from nllb_predictor.convert.checkpoint import pickle_only, shard_names
 from nllb_predictor.convert.manifest import Sha256, Source
+from nllb_predictor.convert.names import CHECKPOINT_FILES, INDEX_FILE, PICKLE_NAMES, WEIGHTS_FILE
 from nllb_predictor.convert.streams import HashingReader, Remote, open_url, resumed, without_query
 from nllb_predictor.disk import require_space
 from nllb_predictor.errors import (

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nllb_predictor.convert.manifest import LanguageOrigin, Languages, SpecialIds
+from nllb_predictor.convert.names import CONFIG_FILE, GENERATION_FILE, TOKENIZER_FILE
 from nllb_predictor.errors import (
     BrokenConfig,
     LanguageNotInModel,
@@ -19,10 +20,7 @@ from nllb_predictor.errors import (
     VocabularyMismatch,
 )
 from nllb_predictor.jsonfiles import read_json_object
-from nllb_predictor.text.tokenise import TOKENIZER_FILE, TokenizerConfig
-
-GENERATION_FILE = "generation_config.json"
-CONFIG_FILE = "config.json"
+from nllb_predictor.text.tokenise import TokenizerConfig
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nllb_predictor.convert import manifest_json
-from nllb_predictor.convert.manifest import MANIFEST_NAME, Manifest
+from nllb_predictor.convert.manifest import MANIFEST_LIMIT, MANIFEST_NAME, Manifest
 from nllb_predictor.disk import disk_errors, require_space, whole_folder
 from nllb_predictor.errors import ChecksumMismatch, ObjectMissing
 from nllb_predictor.progress import NoProgress, Progress
 from nllb_predictor.store.objects import ObjectStore, S3Objects, S3Uri
 from nllb_predictor.store.settings import StoreSettings
 from nllb_predictor.store.transfer import Promise, download, verify
-
-_MANIFEST_LIMIT = 4 * 1024 * 1024
-"""Bytes. A manifest is a few kilobytes; anything larger under its name is a mistake."""
 
 MODEL_FILE = "model.bin"
 
@@ -68,7 +65,7 @@ class ModelStore:
         # The pinned digest names the cache folder, so a restart in the same pod needs no store at all.
         if wanted and (cached := self._cached(cache_dir / wanted, wanted)):
             return cached
-        stored = self.objects.get(uri.below(MANIFEST_NAME), _MANIFEST_LIMIT)
+        stored = self.objects.get(uri.below(MANIFEST_NAME), MANIFEST_LIMIT)
         digest = manifest_json.digest(stored)
         _require_digest(str(uri.below(MANIFEST_NAME)), digest, wanted)
         manifest = manifest_json.parse(stored)

@@ -14,12 +14,10 @@ from typing import Any
 import tokenizers
 
 from nllb_predictor.convert.manifest import TokenOrder
+from nllb_predictor.convert.names import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
 from nllb_predictor.errors import BrokenConfig, LanguageNotInModel, MissingFile
 from nllb_predictor.jsonfiles import read_json_object
 from nllb_predictor.text.normalise import normalise_punctuation
-
-TOKENIZER_FILE = "tokenizer.json"
-CONFIG_FILE = "tokenizer_config.json"
 
 _ROLES = ("bos_token", "eos_token", "unk_token", "pad_token", "mask_token", "cls_token", "sep_token")
 _DEFAULT_ROLES = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
@@ -38,7 +36,7 @@ class TokenizerConfig:
     @staticmethod
     def from_folder(folder: Path) -> "TokenizerConfig":
         """Read the file; a folder without it has NLLB's defaults. Raises BrokenConfig."""
-        path = folder / CONFIG_FILE
+        path = folder / TOKENIZER_CONFIG_FILE
         config = read_json_object(path) if path.exists() else {}
         roles = dict(_DEFAULT_ROLES)
         for role in _ROLES:

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -105,6 +106,18 @@ def test_a_conversion_publishes_the_attempt_and_then_the_manifest_that_names_it(
         ]
     )
     assert not list((tmp_path / "work").iterdir())
+
+
+def test_a_repeat_of_the_same_attempt_keeps_the_manifest_that_others_have_pinned(
+    bucket: Bucket, checkpoint: Path, tmp_path: Path
+) -> None:
+    first = publish(bucket, str(checkpoint), tmp_path)
+    request = Request(str(checkpoint), HOME, Options(), Identity(ENGINE, 3, attempt="a1-7f3c9e"))
+    later = Surroundings(tmp_path / "work", bucket.settings, now=lambda: NOW + timedelta(hours=1))
+    assert convert(request, later).manifest_sha256 == first.manifest_sha256
+    other = replace(request, identity=replace(request.identity, attempt="a2-000000"))
+    assert convert(other, later).manifest_sha256 != first.manifest_sha256
+    assert json.loads(bucket.get(f"live/home/{KEY}/manifest.json"))["attempt"] == "a2-000000"
 
 
 def test_an_artifact_comes_back_as_it_was_published(bucket: Bucket, checkpoint: Path, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nllb_predictor.convert.archive import CHECKPOINT_FILES, Limits, unpack
+from nllb_predictor.convert.archive import Limits, unpack
+from nllb_predictor.convert.names import CHECKPOINT_FILES
 from nllb_predictor.errors import BrokenArchive, EmptyArchive, UnsafeArchive
 from tests.support.archives import fix_header_checksum, folder_members, member, rewritten, write_archive
 from tests.support.checkpoints import make_checkpoint
