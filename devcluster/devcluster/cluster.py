@@ -119,6 +119,7 @@ class Cluster:
             node.start_kubelet()
         with step("all pods ready"):
             until("all pods", lambda: _all_ready(node), timeout_s=_PODS_READY_S, pause_s=0.5)
+            node.declare_storage()
         with step("webhooks answer"):
             install.wait_webhooks(node.target())
 

@@ -1,5 +1,7 @@
 """The programs of the only node, in the order in which they need each other, all inside the sandbox."""
 
+import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,6 +117,25 @@ class Node:
         ]
         self._start("kubelet", command)
         self._start("kube-proxy", [self.programs.path("kube-proxy"), f"--config={state}/etc/kube-proxy.yaml"])
+
+    def declare_storage(self) -> None:
+        """Tell the scheduler how much disk pods may ask for.
+
+        The kubelet says nothing of it where it cannot isolate local storage, and a pod that asks for any then fits nowhere.
+        """
+        mebibytes = shutil.disk_usage(self.settings.state).free >> 20
+        change = [
+            {"op": "add", "path": f"/status/{kind}/ephemeral-storage", "value": f"{mebibytes}Mi"}
+            for kind in ("capacity", "allocatable")
+        ]
+        self.kubectl(
+            "patch",
+            "node",
+            self.settings.node_name,
+            "--subresource=status",
+            "--type=json",
+            f"--patch={json.dumps(change)}",
+        )
 
     def _start(self, name: str, command: list[str | Path]) -> Inmate:
         return self.sandbox.start(command, self.files.logs / f"{name}.log")
