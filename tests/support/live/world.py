@@ -237,8 +237,7 @@ def _secret(name: str, values: dict[str, str]) -> Object:
 
 
 def _image(target: str) -> dict[str, str]:
-    """Repository and tag of an image of this tree, as `scripts/images` names it."""
-    command = [sys.executable, "-m", "devcluster", "image-name", "--target", target]
-    name = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.strip()
+    """Repository and tag of an image that `scripts/images --load` put into the cluster."""
+    name = (ROOT / "build" / "images" / target).read_text().strip()
     repository, _, tag = name.rpartition(":")
     return {"repository": repository, "tag": tag}
