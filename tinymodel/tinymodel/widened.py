@@ -7,8 +7,9 @@ part in it.
 
 import hashlib
 import json
-import shutil
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -20,25 +21,37 @@ from tinymodel.settings import Shape
 from tinymodel.widen import NLLB_600M, Parent, widen
 
 TOLERANCE = 1e-3
-READY = ".complete"
 
 
 def write(small: Path, out: Path, shape: Shape = NLLB_600M) -> None:
-    """Write the wide checkpoint into `out`, saying what it does."""
-    print(f"widening {small} to {shape.layers}+{shape.layers} layers of width {shape.width}", flush=True)
+    """Write the wide checkpoint into `out`, saying so on standard error."""
+    print(
+        f"widening {small} to {shape.layers}+{shape.layers} layers of width {shape.width}",
+        file=sys.stderr,
+        flush=True,
+    )
     widen(small, out, shape)
 
 
 def cached(small: Path, cache: Path, shape: Shape = NLLB_600M) -> Path:
-    """The wide checkpoint's folder in the cache, named after the parent's content and this code; made if missing."""
+    """The wide checkpoint's folder in the cache, named after the parent's content and this code; made if missing.
+
+    It appears whole or not at all, whoever else makes it at the same time.
+    """
     digest = hashlib.sha256(Path(widening.__file__).read_bytes() + repr(shape).encode())
     for file in sorted(small.iterdir()):
         digest.update(file.name.encode() + file.read_bytes())
     folder = cache / f"widened-{digest.hexdigest()[:12]}"
-    if not (folder / READY).exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        write(small, folder, shape)
-        (folder / READY).touch()
+    if not folder.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=cache, prefix="widening-") as scratch:
+            write(small, Path(scratch) / "model", shape)
+            try:
+                (Path(scratch) / "model").rename(folder)
+            except OSError:
+                # Another process was quicker; its folder is as good.
+                if not folder.exists():
+                    raise
     return folder
 
 
