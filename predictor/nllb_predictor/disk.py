@@ -95,7 +95,7 @@ def _take_name(work: Path, target: Path, replace: bool) -> None:
         aside = target.parent / f".{target.name}.{secrets.token_hex(4)}.partial"
         target.rename(aside)
     work.rename(target)
-    _sync_path(target.parent)
+    sync_path(target.parent)
     if aside is not None:
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -125,11 +125,12 @@ def _locked(folder: Path) -> int | None:
 
 def _sync(folder: Path) -> None:
     for path in folder.iterdir():
-        _sync_path(path)
-    _sync_path(folder)
+        sync_path(path)
+    sync_path(folder)
 
 
-def _sync_path(path: Path) -> None:
+def sync_path(path: Path) -> None:
+    """Wait until a file or folder is on the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""The version of the installed distribution, looked up on demand: it would cost every cold start a tenth of a second."""
+"""The version of the installed distribution, looked up on demand: it costs a tenth of a second of a cold start."""
 
 
 def package_version() -> str:

@@ -35,7 +35,7 @@ from nllb_predictor.convert.selftest import Subject, self_test
 from nllb_predictor.convert.source import Fetched, SourceReader
 from nllb_predictor.convert.vocabulary import SpecialFacts, Vocabulary, read_vocabulary, special_facts
 from nllb_predictor.convert.weights import build_spec, save_spec, set_tokens, spec_bytes
-from nllb_predictor.disk import disk_errors, require_space, scratch_folder, whole_folder
+from nllb_predictor.disk import disk_errors, require_space, scratch_folder, sync_path, whole_folder
 from nllb_predictor.errors import (
     ChecksumMismatch,
     EmptyArchive,
@@ -135,18 +135,38 @@ def _identity(request: Request) -> Identity:
 def _build(request: Request, around: Surroundings, work: Path, built: Path) -> tuple[Manifest, bytes]:
     """Fetch, convert and prove in `built`; the manifest as a record and as bytes."""
     fetched = _fetch(request, around, work)
-    # Hashing releases the GIL, so a folder's digest costs nothing but the second core.
+    # Hashing and writing to disk release the GIL, so beside the self-test they cost nothing but the second core.
     with ThreadPoolExecutor(1, thread_name_prefix="digest") as pool:
-        digest = pool.submit(fetched.with_digest)
+        source = pool.submit(fetched.with_digest)
         try:
             subject = _write_model(request, around, fetched.folder, built)
+            entries = pool.submit(_file_entries, built)
             proven = self_test(subject, around.progress)
-            fetched = digest.result()
+            fetched, files = source.result(), entries.result()
         except BaseException:
-            digest.cancel()
+            pool.shutdown(wait=True, cancel_futures=True)
             raise
-    manifest = _manifest(request, around, fetched, subject, proven)
+    manifest = _manifest(request, around, _Result(fetched, subject, proven, files))
     return manifest, manifest_json.dump(manifest)
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What the manifest describes."""
+
+    fetched: Fetched
+    subject: Subject
+    proven: SelfTest
+    files: tuple[FileEntry, ...]
+
+
+def _file_entries(folder: Path) -> tuple[FileEntry, ...]:
+    """Size and digest of each file, which is on the disk afterwards."""
+    entries = []
+    for path in sorted(folder.iterdir()):
+        entries.append(FileEntry(path.name, path.stat().st_size, Sha256(file_sha256(path))))
+        sync_path(path)
+    return tuple(entries)
 
 
 def _fetch(request: Request, around: Surroundings, work: Path) -> Fetched:
@@ -191,19 +211,14 @@ def _role_tokens(folder: Path, vocabulary: Vocabulary, facts: SpecialFacts) -> d
     return {**wanted, "decoder_start_token": vocabulary.tokens[facts.special.decoder_start]}
 
 
-def _manifest(
-    request: Request, around: Surroundings, fetched: Fetched, subject: Subject, proven: SelfTest
-) -> Manifest:
-    network, folder = subject.checkpoint.network, subject.folder
-    config = TokenizerConfig.from_folder(folder)
-    files = tuple(
-        FileEntry(path.name, path.stat().st_size, Sha256(file_sha256(path)))
-        for path in sorted(folder.iterdir())
-    )
+def _manifest(request: Request, around: Surroundings, result: _Result) -> Manifest:
+    subject = result.subject
+    network = subject.checkpoint.network
+    config = TokenizerConfig.from_folder(subject.folder)
     return Manifest(
         identity=request.identity,
         options=request.options,
-        source=fetched.source,
+        source=result.fetched.source,
         languages=subject.facts.languages,
         tokenizer=TokenizerFacts(
             TOKENIZER_FILE,
@@ -215,9 +230,9 @@ def _manifest(
         model=ModelFacts(
             "m2m_100", network.encoder_layers, network.decoder_layers, network.width, network.decoder_heads
         ),
-        files=files,
+        files=result.files,
         converter=Converter(package_version(), around.image),
-        self_test=proven,
+        self_test=result.proven,
         created=around.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
 
