@@ -121,7 +121,7 @@ class Node:
     def declare_storage(self) -> None:
         """Tell the scheduler how much disk pods may ask for.
 
-        The kubelet says nothing of it where it cannot isolate local storage, and a pod that asks for any then fits nowhere.
+        The kubelet says nothing of it where it cannot isolate local storage, and a pod that asks for any fits nowhere.
         """
         mebibytes = shutil.disk_usage(self.settings.state).free >> 20
         change = [
