@@ -73,7 +73,7 @@ class Network:
             decoder_heads=_integer(config, "decoder_attention_heads"),
             width=_integer(config, "d_model"),
             activation=str(config.get("activation_function", "relu")),
-            scale_embedding=bool(config.get("scale_embedding", False)),
+            scale_embedding=bool(config.get("scale_embedding", True)),
             positions=_integer(config, "max_position_embeddings"),
             tied=bool(config.get("tie_word_embeddings", True)),
         )
