@@ -52,6 +52,12 @@ ACTION_FAILURES = Counter(
     ["action", "reason"],
     registry=REGISTRY,
 )
+POD_SECONDS = Counter(
+    "serval_live_pod_seconds_total",
+    "Seconds that predictor pods of an engine existed while this process watched: what it cost.",
+    ["namespace", "engine"],
+    registry=REGISTRY,
+)
 FIELD_CONFLICTS = Counter(
     "serval_live_field_conflicts_total",
     "Applies that met another owner of a field of ours.",

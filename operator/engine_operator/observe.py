@@ -62,7 +62,7 @@ def desired_of(engine: EngineSpec, status: EngineStatus, around: Surroundings) -
             model_source=engine.origin.store,
         )
     if context is None:
-        return plain
+        return replace(plain, verdict=storage.problem)
     said = context.engines.get(engine.engine_id)
     revision = said.model_revision if said else None
     told = replace(

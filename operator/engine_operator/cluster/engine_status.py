@@ -22,6 +22,7 @@ from engine_operator.domain.observed import (
     Phase,
     ServingStatus,
     TargetStatus,
+    Usage,
     Wake,
 )
 
@@ -44,6 +45,7 @@ def read_engine_status(body: JsonView) -> EngineStatus:
         last_failure=_optional(_read_failure, body.get("lastFailure")),
         applied=_optional(_read_applied, body.get("applied")),
         cold_starts=tuple(wake for one in wakes if (wake := _optional(_read_wake, one)) is not None),
+        usage=_optional(_read_usage, body.get("usage")),
         effective={str(key): str(value) for key, value in (body.get("effective") or {}).items()},
         conditions=read_conditions(body),
     )
@@ -58,6 +60,7 @@ def write_engine_status(status: EngineStatus) -> Json:
         "lastFailure": _write_failure(status.last_failure) if status.last_failure else None,
         "applied": _write_applied(status.applied) if status.applied else None,
         "coldStarts": _write_wakes(status.cold_starts) if status.cold_starts else None,
+        "usage": _write_usage(status.usage) if status.usage else None,
         "effective": dict(status.effective) or None,
         "conditions": write_conditions(status.conditions),
     }
@@ -206,6 +209,21 @@ def _write_wakes(wakes: tuple[Wake, ...]) -> Json:
             for wake in wakes
         ],
     }
+
+
+def _read_usage(body: JsonView) -> Usage:
+    running = body.get("running") or {}
+    return Usage(
+        month=str(body["month"]),
+        pod_seconds=int(body["podSeconds"]),
+        running={str(name): time_of(running, name) for name in running},
+    )
+
+
+def _write_usage(usage: Usage) -> Json:
+    body: Json = {"month": usage.month, "podSeconds": usage.pod_seconds}
+    running = {name: when(start) for name, start in usage.running.items()}
+    return body | {"running": running} if running else body
 
 
 def _percentile(ordered: list[float], share: float) -> float:

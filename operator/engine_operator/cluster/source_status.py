@@ -11,8 +11,10 @@ from typing import Any
 from engine_operator.cluster.engine_status import read_conditions, time_of, when, write_conditions
 from engine_operator.cluster.facts import moment
 from engine_operator.cluster.resources import Json, JsonView
+from engine_operator.domain.budget import WakeBudget, time_chain
 from engine_operator.domain.deletion import DeletionLedger, Missing
 from engine_operator.domain.discovery import Skipped
+from engine_operator.domain.engine import Defaults
 from engine_operator.domain.keys import EngineId
 from engine_operator.domain.observed import Condition, KnativeSettings
 from engine_operator.serval.events import Cursor
@@ -151,6 +153,15 @@ def _write_deletions(ledger: DeletionLedger) -> Json | None:
     return body or None
 
 
+def warning_about(found: KnativeSettings) -> str | None:
+    """What people should change in Knative, with the command; None where nothing is known to be wrong."""
+    plain = Defaults({})
+    if found.max_revision_timeout_seconds is None:
+        return None
+    cap = found.max_revision_timeout_seconds
+    return time_chain(WakeBudget(), plain.scale_down_delay, plain.window, cap).cap_warning
+
+
 def _read_knative(body: JsonView) -> KnativeSettings:
     return KnativeSettings(
         allow_zero_initial_scale=body.get("allowZeroInitialScale"),
@@ -161,10 +172,11 @@ def _read_knative(body: JsonView) -> KnativeSettings:
 
 
 def _write_knative(found: KnativeSettings) -> Json | None:
-    body = {
+    body: Json = {
         "allowZeroInitialScale": found.allow_zero_initial_scale,
         "podIsAlwaysSchedulable": found.pod_is_always_schedulable,
         "maxRevisionTimeoutSeconds": found.max_revision_timeout_seconds,
         "domainTemplate": found.domain_template,
+        "warning": warning_about(found),
     }
     return {key: value for key, value in body.items() if value is not None} or None

@@ -103,6 +103,18 @@ class Wake:
 
 
 @dataclass(frozen=True)
+class Usage:
+    """What an engine cost in a month: seconds of predictor pods. `domain.usage` keeps it."""
+
+    month: str
+    """`2026-11`."""
+    pod_seconds: int
+    """Of pods that have ended."""
+    running: Mapping[str, datetime] = field(default_factory=dict)
+    """Start of each pod that has not."""
+
+
+@dataclass(frozen=True)
 class AppliedStatus:
     """`status.applied`: our last apply of the InferenceService, remembered on our own kind (never on it)."""
 
@@ -123,6 +135,7 @@ class EngineStatus:
     last_failure: Failure | None = None
     applied: AppliedStatus | None = None
     cold_starts: tuple[Wake, ...] = ()
+    usage: Usage | None = None
     effective: Mapping[str, str] = field(default_factory=dict)
     """Decided settings as people read them (`effective_summary`)."""
     conditions: tuple[Condition, ...] = ()

@@ -22,6 +22,7 @@ from engine_operator.domain.rollout import maintain, roll_out
 from engine_operator.domain.serval_facts import Existence
 from engine_operator.domain.serving import serving_of
 from engine_operator.domain.transitions import events_between
+from engine_operator.domain.usage import accounted, changed
 
 
 def plan(desired: Desired, observed: Observed, now: datetime, policy: Policy) -> list[Action]:
@@ -32,6 +33,9 @@ def plan(desired: Desired, observed: Observed, now: datetime, policy: Policy) ->
     stage = _decide(round_)
     status = replace(stage.status, conditions=conditions_of(desired, observed, stage.status, now, policy))
     actions = [*stage.actions, *events_between(desired.ref, observed.status, status)]
+    usage = accounted(observed.status.usage, observed.pods, now)
+    if status != observed.status or stage.applies or changed(observed.status.usage, usage):
+        status = replace(status, usage=usage)
     if status != observed.status or stage.applies:
         actions.append(WriteStatus(desired.ref, status))
     return actions

@@ -209,6 +209,11 @@ CREDENTIALS_REFUSED = _reason(
     "ServalSource",
     "The Secret is missing or lacks a key, or Serval answers 401: the key is wrong, revoked or expired.",
 )
+SOURCE_UNKNOWN = _reason(
+    "SourceUnknown",
+    "Degraded, StorageReady",
+    "`spec.source.servalSource` names a ServalSource that this namespace does not have.",
+)
 SOURCE_MISSING = _reason(
     "SourceMissing",
     "lastFailure",

@@ -24,6 +24,7 @@ from engine_operator.domain.policy import Policy
 from engine_operator.domain.serval_facts import servable
 from engine_operator.errors import ClusterError, Forbidden, LeaseLost, OperatorError, UsageError
 from engine_operator.health import Pulse
+from engine_operator.loops.cost import PodSeconds
 from engine_operator.loops.engines import Board, EngineLoop, Rhythm
 from engine_operator.loops.inbox import EngineKey, Inbox, SourceKey
 from engine_operator.loops.look import Looker, fingerprint
@@ -78,6 +79,7 @@ class Work:
         self._knative = KnativeSettings()
         self._reader = ClusterReader(cluster)
         self._board = Board()
+        self._cost = PodSeconds()
         self._running: dict[SourceKey, _Running] = {}
 
     async def run(self) -> None:
@@ -128,6 +130,7 @@ class Work:
         for namespace in self._namespaces:
             async for item in self._cluster.list(SERVAL_SOURCES, namespace):
                 found[SourceKey(namespace, str(item["metadata"]["name"]))] = item
+        self._sources.exist(frozenset(found))
         for key in [key for key, running in self._running.items() if not _same(running, found.get(key))]:
             await self._stop(key)
         for key, item in sorted(found.items(), key=lambda entry: created(entry[1])):
@@ -196,6 +199,7 @@ class Work:
 
     def _offer(self, namespace: str, survey: Survey, engines: list[EngineSpec]) -> None:
         """Hand over engines whose facts are not those of their last look."""
+        self._cost.count(namespace, survey)
         self._engines.forget(namespace, set(survey.engines))
         for engine in engines:
             key = EngineKey(namespace, engine.name)
@@ -213,12 +217,27 @@ class Work:
                 self._engines.schedule(key)
 
     async def _sweep_models(self) -> None:
-        """Persons' models have no source that sweeps them."""
+        """Persons' models, and engines whose source does not exist, have no source that sweeps them."""
         while True:
             for namespace in self._namespaces:
                 survey = await self._reader.survey(namespace)
-                self._offer(namespace, survey, _models(survey))
+                self._offer(namespace, survey, self._without_sweep(survey))
             await asyncio.sleep(self._settings.seconds(self._settings.sweep_every))
+
+    def _without_sweep(self, survey: Survey) -> list[EngineSpec]:
+        found: list[EngineSpec] = []
+        for objects in survey.engines.values():
+            try:
+                spec = engine_spec(objects.engine)
+            except UsageError as error:
+                log.warning("a TranslationEngine can't be read: %s", error)
+                continue
+            if (
+                isinstance(spec.origin, ModelSpec)
+                or SourceKey(spec.namespace, spec.origin.serval_source) not in self._running
+            ):
+                found.append(spec)
+        return found
 
     async def _follow_knative(self) -> None:
         while True:
@@ -269,19 +288,6 @@ async def installation_uid(cluster: ClusterClient) -> str:
             "or set spec.installation on every ServalSource"
         ) from error
     return str(found["metadata"]["uid"])
-
-
-def _models(survey: Survey) -> list[EngineSpec]:
-    found: list[EngineSpec] = []
-    for objects in survey.engines.values():
-        try:
-            spec = engine_spec(objects.engine)
-        except UsageError as error:
-            log.warning("a TranslationEngine can't be read: %s", error)
-            continue
-        if isinstance(spec.origin, ModelSpec):
-            found.append(spec)
-    return found
 
 
 def _fingerprint(item: Json) -> tuple[object, ...]:

@@ -11,8 +11,10 @@ from engine_operator.cluster.client import ClusterClient
 from engine_operator.cluster.credentials import serval_auth, serval_values
 from engine_operator.cluster.events import EventRecorder
 from engine_operator.context import SourceContext, StoreBook, StoreState
+from engine_operator.domain import reasons
 from engine_operator.domain.engine import Defaults, EngineSpec, ObjectStore, SourceRef, SourceSpec
 from engine_operator.domain.keys import installation_name
+from engine_operator.domain.serval_facts import Verdict
 from engine_operator.errors import ServalUnreachable
 from engine_operator.executor import Executor
 from engine_operator.loops.inbox import SourceKey
@@ -54,6 +56,12 @@ class ServalClients:
         """Close all."""
         for key in list(self._clients):
             await self.forget(key)
+
+
+def _no_source(key: SourceKey) -> StoreState:
+    """What an engine of a source that does not exist shares with others: nothing, and the reason."""
+    told = f"there is no ServalSource {key.name!r} in namespace {key.namespace}"
+    return StoreState(ObjectStore(""), "", None, Verdict(reasons.SOURCE_UNKNOWN, told))
 
 
 @dataclass(frozen=True)
@@ -118,6 +126,7 @@ class Sources:
         self._trust = trust
         self._clock = clock
         self._contexts: dict[SourceKey, SourceContext] = {}
+        self._existing: frozenset[SourceKey] | None = None
         self._models: dict[tuple[str, ObjectStore], tuple[float, StoreState]] = {}
 
     def put(self, key: SourceKey, context: SourceContext) -> None:
@@ -128,6 +137,10 @@ class Sources:
         """The source is no more."""
         self._contexts.pop(key, None)
 
+    def exist(self, keys: frozenset[SourceKey]) -> None:
+        """All sources that there are, swept or not."""
+        self._existing = keys
+
     def context(self, key: SourceKey) -> SourceContext | None:
         """What the last sweep of a source learned; None before the first."""
         return self._contexts.get(key)
@@ -135,8 +148,12 @@ class Sources:
     def known_around(self, engine: EngineSpec) -> Surroundings | None:
         """The same, as far as it is known without asking anybody."""
         if isinstance(engine.origin, SourceRef):
-            context = self.context(SourceKey(engine.namespace, engine.origin.serval_source))
-            return Surroundings(context.storage, context, self.tools.defaults) if context else None
+            key = SourceKey(engine.namespace, engine.origin.serval_source)
+            context = self.context(key)
+            if context is not None:
+                return Surroundings(context.storage, context, self.tools.defaults)
+            missing = self._existing is not None and key not in self._existing
+            return Surroundings(_no_source(key), None, self.tools.defaults) if missing else None
         known = self._models.get((engine.namespace, engine.origin.artifact_store))
         return Surroundings(known[1], None, self.tools.defaults) if known else None
 

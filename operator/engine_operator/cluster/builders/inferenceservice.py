@@ -112,8 +112,9 @@ def _port(protocol: Protocol) -> Json:
 def _probes(serving: EffectiveServing) -> Json:
     """Probes without a port take the serving port: the only one that Knative's proxy can probe.
 
-    Readiness has no timing of its own: Knative's proxy then asks every 50 ms and goes on for ten seconds before it gives
-    up, which finds a ready model soonest and survives a short stall. Liveness waits five seconds: while a large tokenizer loads, the interpreter answers nothing for about one.
+    Readiness has no timing of its own: Knative's proxy then asks every 50 ms and goes on for ten seconds before it
+    gives up, which finds a ready model soonest and survives a short stall. Liveness waits five seconds: while a large
+    tokenizer loads, the interpreter answers nothing for about one.
     """
     if serving.protocol is Protocol.GRPC:
         ready: Json = {"grpc": {"port": GRPC_PORT}}

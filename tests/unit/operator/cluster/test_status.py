@@ -28,6 +28,7 @@ from engine_operator.domain.observed import (
     Phase,
     ServingStatus,
     TargetStatus,
+    Usage,
     Wake,
 )
 from engine_operator.serval.events import Cursor
@@ -84,6 +85,8 @@ STATUSES = st.builds(
     last_failure=st.none() | FAILURES,
     applied=st.none() | st.builds(AppliedStatus, TEXTS, TEXTS, st.booleans()),
     cold_starts=st.lists(WAKES, max_size=3).map(tuple),
+    usage=st.none()
+    | st.builds(Usage, TEXTS, st.integers(0, 9**9), st.dictionaries(TEXTS, MOMENTS, max_size=2)),
     effective=st.dictionaries(TEXTS, TEXTS, max_size=3),
     conditions=st.lists(CONDITIONS, max_size=3).map(tuple),
 )
