@@ -8,6 +8,7 @@ within one grace period. A second signal ends it at once. A failed load ends the
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import time
@@ -112,7 +113,7 @@ class NllbServer(ModelServer):  # type: ignore[misc]
     def _signalled(self, number: signal.Signals) -> None:
         if self._stop.is_set():
             log.warning("second signal, ending at once: %s", number.name)
-            raise SystemExit(128 + number)
+            os._exit(128 + number)
         log.info("signal: %s", number.name)
         self._lifecycle.enter(State.LAME_DUCK)
         self._stop.set()

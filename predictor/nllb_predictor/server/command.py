@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 from nllb_predictor import settings as settings_module
 from nllb_predictor.errors import PredictorError
@@ -47,7 +47,7 @@ def add_serve_command(subparsers: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> NoReturn:
     """Serve until told to stop; the exit code is 0 after SIGTERM and the error's own after a failure."""
     born = Lifecycle()
     # Process 1 of a container ignores SIGTERM until somebody handles it, and the server does only once it is up.
@@ -56,7 +56,6 @@ def run(arguments: argparse.Namespace) -> int:
     if flags.get("model"):
         flags.setdefault("model_uri", flags["model"])
     log_file = os.environ.get(settings_module.variable("termination_log")) or ServeSettings.termination_log
-    loading: LoadingThread | None = None
     try:
         settings = settings_module.from_sources(flags)
         log_file = settings.termination_log
@@ -66,11 +65,11 @@ def run(arguments: argparse.Namespace) -> int:
         loading.start()
         _serve(settings, born, loading)
     except PredictorError as error:
-        return _leave(_told(error, log_file), loading)
+        _leave(_told(error, log_file))
     except Exception as error:
         log.exception("unforeseen error")
-        return _leave(_told(PredictorError(f"{type(error).__name__}: {error}"), log_file), loading)
-    return _leave(0, loading)
+        _leave(_told(PredictorError(f"{type(error).__name__}: {error}"), log_file))
+    _leave(0)
 
 
 def _told(error: PredictorError, log_file: str) -> int:
@@ -88,15 +87,13 @@ def _serve(settings: ServeSettings, lifecycle: Lifecycle, loading: LoadingThread
     NllbServer(settings, lifecycle, loading).run()
 
 
-def _leave(code: int, loading: LoadingThread | None) -> int:
-    """The exit code; a library that still loads on its thread would abort the interpreter's own end, so then the
-    process ends without it."""
-    if loading is not None and loading.alive:
-        logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    return code
+def _leave(code: int) -> NoReturn:
+    """End the process without the interpreter's own end: threads of native libraries (a batch whose caller is gone,
+    a model that still loads) may run on, and taking the interpreter from under them crashes."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def configure_logging(level: str) -> None:

@@ -25,7 +25,7 @@ from kserve import (
 from kserve.protocol.grpc import grpc_predict_v2_pb2 as pb
 from kserve.protocol.grpc import grpc_predict_v2_pb2_grpc as services
 
-from tests.integration.predictor.conftest import ENGINE_ID, REVISION, SERVICE
+from tests.integration.predictor.conftest import ENGINE_ID, REVISION, SERVICE, references
 from tests.support.predictor import Predictor
 
 TEXTS = [
@@ -370,9 +370,8 @@ def test_metrics_count_calls_by_outcome_and_tell_the_phases(pair_predictor: Pred
 async def test_liveness_answers_while_the_engine_is_full(any_pair_predictor: Predictor) -> None:
     """The bound is generous since the machine is shared; a blocked loop would answer only after the translations."""
     stop = threading.Event()
-    request = body(
-        ["He went to the land of Moab with his wife and his two sons. " * 2] * 32, parameters={"beam_size": 8}
-    )
+    texts = [verse.source for verse in references("greedy") if verse.source_language == "eng_Latn"]
+    request = body(texts[:32])
 
     async def load(client: httpx.AsyncClient) -> None:
         while not stop.is_set():
@@ -396,30 +395,32 @@ async def test_liveness_answers_while_the_engine_is_full(any_pair_predictor: Pre
 
 
 async def test_concurrent_callers_get_their_own_answers(any_pair_predictor: Predictor) -> None:
-    texts = [f"He had {number} sons and a field." for number in range(2, 18)]
+    verses = references("greedy")
+    short = sorted(verses, key=lambda verse: len(verse.source))[:16]
     calls = [
         {
             "id": f"call-{number}",
             "inputs": [
-                {"name": "text", "datatype": "BYTES", "shape": [1], "data": [text]},
-                {
-                    "name": "target_language",
-                    "datatype": "BYTES",
-                    "shape": [1],
-                    "data": [("es", "en")[number % 2]],
-                },
+                {"name": name, "datatype": "BYTES", "shape": [1], "data": [value]}
+                for name, value in (
+                    ("text", verse.source),
+                    ("source_language", verse.source_language),
+                    ("target_language", verse.target_language),
+                )
             ],
             "outputs": [{"name": "translation"}, {"name": "score"}],
-            "parameters": {"beam_size": 1 + number % 3},
+            "parameters": {"beam_size": 1 + number % 3, "timeout_ms": 120_000},
         }
-        for number, text in enumerate(texts)
+        for number, verse in enumerate(short)
     ]
-    async with httpx.AsyncClient(base_url=any_pair_predictor.url, timeout=60) as client:
+    assert len({verse.target_language for verse in short}) == 2
+    async with httpx.AsyncClient(base_url=any_pair_predictor.url, timeout=120) as client:
         path = f"/v2/models/{SERVICE}/infer"
         alone = [(await client.post(path, json=call)).json() for call in calls]
         together = await asyncio.gather(*(client.post(path, json=call) for call in calls))
     for call, wanted, answer in zip(calls, alone, together, strict=True):
         found = answer.json()
-        assert found["id"] == call["id"]
+        assert "outputs" in wanted, wanted
+        assert found.get("id") == call["id"], found
         assert found["outputs"][0] == wanted["outputs"][0]
         assert found["outputs"][1]["data"] == pytest.approx(wanted["outputs"][1]["data"], abs=1e-4)

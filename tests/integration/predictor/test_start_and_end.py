@@ -184,17 +184,19 @@ def test_a_port_in_use_is_a_failure_with_its_own_reason(start: Start, int8_model
             assert predictor.termination()["reason"] == "PortTaken"
 
 
-LIMIT = ("--max-output-tokens", "60")
+COUNT = 512
+"""Segments of a long call: eight batches, so that it is still running when the signal comes."""
+PATIENT = ("--max-output-tokens", "60", "--timeout-ms", "120000", "--grace-period-s", "120")
+LONG_TEXTS = ["He went to the land of Moab with his wife and his two sons."] * COUNT
 LONG = {
     "inputs": [
         {
             "name": "text",
             "datatype": "BYTES",
-            "shape": [64],
-            "data": ["He went to the land of Moab with his wife and his two sons. " * 8] * 64,
+            "shape": [COUNT],
+            "data": LONG_TEXTS,
         }
     ],
-    "parameters": {"beam_size": 8},
 }
 
 
@@ -202,14 +204,13 @@ async def test_sigterm_is_unready_at_once_and_running_calls_of_both_protocols_fi
     start: Start, int8_model: Converted
 ) -> None:
     predictor = await asyncio.to_thread(
-        lambda: start(int8_model.uri, "--lame-duck-s", "1", *LIMIT).wait_ready()
+        lambda: start(int8_model.uri, "--lame-duck-s", "1", *PATIENT).wait_ready()
     )
     request = pb.ModelInferRequest(model_name="nllb")
-    request.parameters["beam_size"].int64_param = 8
-    texts = [text.encode() for text in LONG["inputs"][0]["data"]]  # type: ignore[index]
-    request.inputs.add(name="text", datatype="BYTES", shape=[64]).contents.bytes_contents.extend(texts)
+    texts = [text.encode() for text in LONG_TEXTS]
+    request.inputs.add(name="text", datatype="BYTES", shape=[COUNT]).contents.bytes_contents.extend(texts)
     async with (
-        httpx.AsyncClient(base_url=predictor.url, timeout=60) as client,
+        httpx.AsyncClient(base_url=predictor.url, timeout=120) as client,
         grpc.aio.insecure_channel(predictor.grpc_address) as channel,
     ):
         over_rest = asyncio.create_task(client.post("/v2/models/nllb/infer", json=LONG))
@@ -226,7 +227,9 @@ async def test_sigterm_is_unready_at_once_and_running_calls_of_both_protocols_fi
         assert (await client.get("/v2/health/live")).status_code == 200
         answer, message = await asyncio.gather(over_rest, over_grpc)
     assert answer.status_code == 200
-    assert len(answer.json()["outputs"][0]["data"]) == len(message.outputs[0].contents.bytes_contents) == 64
+    assert (
+        len(answer.json()["outputs"][0]["data"]) == len(message.outputs[0].contents.bytes_contents) == COUNT
+    )
     assert await asyncio.to_thread(predictor.wait_exit) == 0
 
 
@@ -234,10 +237,10 @@ async def test_new_calls_are_answered_in_the_lame_duck_time_and_refused_after_it
     start: Start, int8_model: Converted
 ) -> None:
     predictor = await asyncio.to_thread(
-        lambda: start(int8_model.uri, "--lame-duck-s", "2", *LIMIT).wait_ready()
+        lambda: start(int8_model.uri, "--lame-duck-s", "2", *PATIENT).wait_ready()
     )
     short = {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["Light."]}]}
-    async with httpx.AsyncClient(base_url=predictor.url, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=predictor.url, timeout=120) as client:
         long_call = asyncio.create_task(client.post("/v2/models/nllb/infer", json=LONG))
         await eventually(lambda: not long_call.done())
         predictor.terminate()
