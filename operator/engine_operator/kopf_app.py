@@ -2,13 +2,17 @@
 
 Refuses everything by which kopf writes to the cluster: handlers of changes (they annotate), finalizers, peering, posted
 events. A watch event says that something changed, never what to do about it.
+
+kopf gets a thread and an event loop of its own: when it ends it cancels every task that it finds in its loop, and would
+end our work before its Lease is given back.
 """
 
 import asyncio
 import logging
 import os
+import threading
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import kopf
 
@@ -19,7 +23,44 @@ from engine_operator.loops.inbox import EngineKey, Inbox, SourceKey
 log = logging.getLogger(__name__)
 
 
-def registry(inbox: Inbox) -> kopf.OperatorRegistry:
+class Touches(Protocol):
+    """What handlers do with a key."""
+
+    def touch_engine(self, key: EngineKey) -> None:
+        """Something of an engine changed."""
+
+    def touch_source(self, key: SourceKey) -> None:
+        """A ServalSource changed."""
+
+
+class AcrossThreads:
+    """Touches an inbox that belongs to another thread's event loop."""
+
+    def __init__(self, inbox: Inbox, loop: asyncio.AbstractEventLoop) -> None:
+        self._inbox = inbox
+        self._loop = loop
+
+    def touch_engine(self, key: EngineKey) -> None:
+        self._loop.call_soon_threadsafe(self._inbox.touch_engine, key)
+
+    def touch_source(self, key: SourceKey) -> None:
+        self._loop.call_soon_threadsafe(self._inbox.touch_source, key)
+
+
+class _Relay(threading.Event):
+    """A flag that kopf raises in its thread, and that sets an event of ours."""
+
+    def __init__(self, event: asyncio.Event, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._event = event
+        self._loop = loop
+
+    def set(self) -> None:
+        super().set()
+        self._loop.call_soon_threadsafe(self._event.set)
+
+
+def registry(inbox: Touches) -> kopf.OperatorRegistry:
     """The handlers: what touches which key."""
     handlers = kopf.OperatorRegistry()
     ours: dict[str, Any] = {"registry": handlers, "labels": {wire.LABEL_ENGINE: kopf.PRESENT}}
@@ -65,17 +106,25 @@ IDENTITY = "serval-live"
 """kopf's name among its peers. We have none, but left alone it asks for the user's name, and a pod's uid has none."""
 
 
-async def watch(inbox: Inbox, namespaces: tuple[str, ...], ready: asyncio.Event, stop: asyncio.Event) -> None:
-    """Watch until `stop` is set."""
-    await kopf.operator(
-        registry=registry(inbox),
+async def watch(inbox: Inbox, namespaces: tuple[str, ...], ready: asyncio.Event) -> None:
+    """Watch until cancelled; sets `ready` when the watch has begun."""
+    loop = asyncio.get_running_loop()
+    began, end = _Relay(ready, loop), threading.Event()
+    operator = kopf.operator(
+        registry=registry(AcrossThreads(inbox, loop)),
         settings=settings(),
         standalone=True,
         identity=cast(Any, IDENTITY),
         namespaces=list(namespaces),
-        ready_flag=ready,
-        stop_flag=stop,
+        ready_flag=began,
+        stop_flag=end,
     )
+    thread = asyncio.ensure_future(asyncio.to_thread(asyncio.run, operator))
+    try:
+        await asyncio.shield(thread)
+    finally:
+        end.set()
+        await asyncio.wait({thread})
 
 
 def _login(handlers: kopf.OperatorRegistry) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import secrets
+import signal
 from dataclasses import replace
 
 from engine_operator import kopf_app, metrics
@@ -65,21 +66,28 @@ async def serve(settings: Settings, connection: Connection, stop: asyncio.Event)
 async def _until_stopped(
     leader: Leader, inbox: Inbox, namespaces: tuple[str, ...], pulse: Pulse, stop: asyncio.Event
 ) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     ready = asyncio.Event()
-    watch = asyncio.create_task(kopf_app.watch(inbox, namespaces, ready, stop), name="watch")
+    watch = asyncio.create_task(kopf_app.watch(inbox, namespaces, ready), name="watch")
     lead = asyncio.create_task(leader.run(), name="leader")
     started = asyncio.create_task(_mark_started(ready, pulse))
+    stopped = asyncio.create_task(_log_stop(stop))
     try:
-        await asyncio.wait({watch, lead}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({watch, lead, stopped}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        stop.set()
-        started.cancel()
-        lead.cancel()
-        await asyncio.gather(lead, started, return_exceptions=True)
-        await asyncio.gather(watch, return_exceptions=True)
+        # The Lease first: whoever waits for it may begin while the watch still ends.
+        for task in (lead, started, stopped, watch):
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
     for task in (lead, watch):
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
+
+
+async def _log_stop(stop: asyncio.Event) -> None:
+    await stop.wait()
+    log.info("stopping")
 
 
 async def _mark_started(ready: asyncio.Event, pulse: Pulse) -> None:

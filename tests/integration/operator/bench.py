@@ -26,6 +26,7 @@ from engine_operator.cluster.resources import (
     ENGINES,
     INFERENCE_SERVICES,
     JOBS,
+    NAMESPACES,
     PODS,
     REVISIONS,
     SECRETS,
@@ -83,12 +84,14 @@ class Bench:
 
     # The operator
 
-    async def start_operator(self, namespace: str | None = None, **settings: str) -> OperatorProcess:
+    async def start_operator(
+        self, namespace: str | None = None, kubeconfig: str | None = None, **settings: str
+    ) -> OperatorProcess:
         """Start one; a second one waits for the Lease. `settings` by the names of their fields."""
         log = self.folder / f"operator-{len(self.operators)}.log"
         environment = {
             **os.environ,
-            "KUBECONFIG": str(self.plane.kubeconfig),
+            "KUBECONFIG": kubeconfig or str(self.plane.kubeconfig),
             "PYTHONPATH": os.pathsep.join(sys.path),
             "PYTHONUNBUFFERED": "1",
             **{
@@ -185,6 +188,25 @@ class Bench:
     async def flip_status(self, ref: ObjectRef, status: Json) -> None:
         """What a controller does: write another status."""
         await self._patch_as("a-controller", ref, {"status": status}, "status")
+
+    async def grant(self, rules: list[Json], user: str) -> None:
+        """The shipped Roles for a user of this namespace; their bindings name a service account instead."""
+        subject = [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}]
+        for rule in rules:
+            kind, wide = rule["kind"], rule["kind"].startswith("Cluster")
+            resource = Resource(
+                "rbac.authorization.k8s.io", "v1", f"{kind.lower()}s", kind, namespaced=not wide
+            )
+            metadata: Json = {"name": f"{rule['metadata']['name']}-{self.namespace}"}
+            place = rule["metadata"].get("namespace")
+            if place is not None:
+                metadata["namespace"] = self.namespace if place == "serval-live" else place
+                await self.cluster.apply(NAMESPACES, {"metadata": {"name": metadata["namespace"]}})
+            body: Json = {**rule, "metadata": metadata}
+            if "roleRef" in rule:
+                name = f"{rule['roleRef']['name']}-{self.namespace}"
+                body |= {"roleRef": {**rule["roleRef"], "name": name}, "subjects": subject}
+            await self.cluster.create(resource, body)
 
     async def wipe_status(self, ref: ObjectRef) -> None:
         """What a restore from a backup of specs leaves: no status."""
