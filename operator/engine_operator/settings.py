@@ -66,7 +66,7 @@ class Settings:
     """Between two sweeps of a source. A sweep alone finds everything; events only make it quick."""
 
     settle: float = 3.0
-    """From an event to its sweep: Serval may commit a nearly simultaneous build a little later."""
+    """From an event to a second sweep: Serval may commit a nearly simultaneous build a little later."""
 
     follow_every: float = 2.0
     """Between two looks at an engine that is converting or rolling out; Pods and Revisions are not watched."""
@@ -169,7 +169,8 @@ class Settings:
         """The waits of the poll loop."""
         plain = PollPolicy()
         return PollPolicy(
-            settle=self.seconds(self.settle),
+            prompt=plain.prompt,
+            settle=self.seconds(self.settle, 0.5),
             search=self.seconds(plain.search, 0.2),
             first_retry=self.seconds(plain.first_retry, 0.1),
             longest_retry=self.seconds(plain.longest_retry, 1.0),

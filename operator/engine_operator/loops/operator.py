@@ -117,13 +117,16 @@ class Work:
             await clients.aclose()
 
     async def _follow_sources(self, group: asyncio.TaskGroup) -> None:
-        while True:
-            self._pulse.beat("sources")
-            try:
-                await self._update_sources(group)
-            except ClusterError as error:
-                log.warning("the ServalSources could not be listed: %s", error)
-            await self._inbox.wait_sources(self._settings.seconds(DIRECTORY_EVERY, 2.0))
+        try:
+            while True:
+                self._pulse.beat("sources")
+                try:
+                    await self._update_sources(group)
+                except ClusterError as error:
+                    log.warning("the ServalSources could not be listed: %s", error)
+                await self._inbox.wait_sources(self._settings.seconds(DIRECTORY_EVERY, 2.0))
+        finally:
+            self._pulse.forget("sources")
 
     async def _update_sources(self, group: asyncio.TaskGroup) -> None:
         found: dict[SourceKey, Json] = {}
@@ -262,7 +265,7 @@ class Work:
 def engine_rhythm(settings: Settings) -> Rhythm:
     """Waits of the engine loop."""
     return Rhythm(
-        debounce=settings.seconds(0.5, 0.05),
+        debounce=settings.seconds(0.2, 0.05),
         follow=settings.seconds(settings.follow_every, 0.25),
         collect=settings.seconds(settings.collect_every),
         longest_retry=settings.seconds(20.0, 1.0),

@@ -77,8 +77,9 @@ class Poller:
         while True:
             directive = await self.step()
             self._state = directive.state
-            if directive.sweep_in is not None:
-                self._wake(directive.sweep_in)
+            for wait in (directive.sweep_in, directive.again_in):
+                if wait is not None:
+                    self._wake(wait)
             await asyncio.sleep(directive.wait)
 
     async def step(self) -> Directive:

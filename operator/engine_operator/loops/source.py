@@ -39,14 +39,14 @@ class SourceLoop:
         self._pulse = pulse
         self._sources = sources
         self._orphans = orphans
-        self._wake_at = float("inf")
+        self._wakes: list[float] = []
         self._woken = asyncio.Event()
         self._orphans_due = time.monotonic()
         self._failures = 0
 
     def wake(self, wait: float) -> None:
         """Sweep after `wait` seconds at the latest."""
-        self._wake_at = min(self._wake_at, time.monotonic() + wait)
+        self._wakes.append(time.monotonic() + wait)
         self._woken.set()
 
     async def run(self, sweeper: Sweeper, poller: Poller) -> None:
@@ -56,7 +56,7 @@ class SourceLoop:
         try:
             while True:
                 self._pulse.beat(beat)
-                self._wake_at = float("inf")
+                self._wakes = [at for at in self._wakes if at > time.monotonic()]
                 if not await self._sweep(sweeper):
                     return
                 if poll is None and self._failures == 0:
@@ -95,7 +95,7 @@ class SourceLoop:
         if self._failures:
             pause = min(pause, self._rhythm.first_retry * 2 ** min(self._failures - 1, 8))
         until = time.monotonic() + pause
-        while (wait := min(until, self._wake_at) - time.monotonic()) > 0:
+        while (wait := min([until, *self._wakes]) - time.monotonic()) > 0:
             self._woken.clear()
             try:
                 async with asyncio.timeout(wait):

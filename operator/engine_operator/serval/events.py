@@ -28,8 +28,11 @@ class Cursor:
 class PollPolicy:
     """Waits of the poll loop, in seconds."""
 
+    prompt: float = 0.1
+    """From an event to the first sweep: the build and its engine's new revision are committed together."""
+
     settle: float = 3.0
-    """From an event to the sweep. Serval answers an event before a nearly simultaneous earlier one commits."""
+    """From an event to a second sweep: Serval may commit a nearly simultaneous build a little later."""
 
     search: float = 20.0
     """Between two looks for a first cursor, while the account has no finished build yet."""
@@ -81,11 +84,14 @@ class Failure(Enum):
 
 @dataclass(frozen=True)
 class Directive:
-    """What follows from one outcome. Both waits in seconds; `sweep_in` None wakes nothing."""
+    """What follows from one outcome. All waits in seconds."""
 
     state: PollState
     wait: float = 0.0
     sweep_in: float | None = None
+    """Until a sweep; None wakes nothing."""
+    again_in: float | None = None
+    """Until another one."""
 
 
 def next_step(state: PollState, now: float, policy: PollPolicy) -> Step:
@@ -132,7 +138,7 @@ def after_poll(state: PollState, build: Build | None, now: float, policy: PollPo
     if moved is None or (state.cursor and moved.build_id == state.cursor.build_id):
         # Not finished, or the same again: following it would spin or mean "now".
         return Directive(PollState(), wait=policy.first_retry, sweep_in=0.0)
-    return Directive(PollState(moved, proved_at=now), sweep_in=policy.settle)
+    return Directive(PollState(moved, proved_at=now), sweep_in=policy.prompt, again_in=policy.settle)
 
 
 def after_failure(state: PollState, failure: Failure, policy: PollPolicy, jitter: float) -> Directive:

@@ -83,10 +83,12 @@ def test_a_new_cursor_wakes_the_sweep_since_what_was_before_it_was_never_announc
 
 
 @pytest.mark.parametrize("state", [BuildState.COMPLETED, BuildState.CANCELED, BuildState.FAULTED])
-def test_an_event_moves_the_cursor_and_wakes_the_sweep_a_little_later(state: BuildState) -> None:
+def test_an_event_moves_the_cursor_and_wakes_the_sweep_at_once_and_again_a_little_later(
+    state: BuildState,
+) -> None:
     directive = after_poll(PollState(CURSOR, 0.0), build("b2", 1, state), now=9.0, policy=POLICY)
     assert directive.state.cursor == Cursor("b2", "engine-of-b2", NOON + timedelta(minutes=1))
-    assert directive.sweep_in == POLICY.settle
+    assert (directive.sweep_in, directive.again_in) == (POLICY.prompt, POLICY.settle)
 
 
 def test_an_empty_poll_repeats_with_the_same_cursor() -> None:
