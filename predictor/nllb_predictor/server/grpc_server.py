@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
+from grpc_reflection.v1alpha import reflection
 
 from nllb_predictor.server.faults import fault_of
 from nllb_predictor.server.model import Asked, TruthfulDataPlane
@@ -101,4 +102,7 @@ def make_server(plane: TruthfulDataPlane, settings: ServeSettings) -> Any:
         ],
     )
     services.add_GRPCInferenceServiceServicer_to_server(InferenceServicer(plane), server)
+    # So that grpcurl and its kin need no copy of the proto file.
+    service = messages.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name
+    reflection.enable_server_reflection((service, reflection.SERVICE_NAME), server)
     return server

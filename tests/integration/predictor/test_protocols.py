@@ -14,6 +14,7 @@ import grpc
 import httpx
 import numpy as np
 import pytest
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from kserve import (
     InferenceGRPCClient,
     InferenceRESTClient,
@@ -324,6 +325,21 @@ async def test_an_unknown_model_is_not_found_over_grpc(stub: Any) -> None:
             await call
         assert refused.value.code() is grpc.StatusCode.NOT_FOUND
         assert SERVICE in (refused.value.details() or "")
+
+
+async def test_grpc_clients_can_ask_for_the_services_and_their_messages(
+    any_pair_predictor: Predictor,
+) -> None:
+    async with grpc.aio.insecure_channel(any_pair_predictor.grpc_address) as channel:
+        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        question = reflection_pb2.ServerReflectionRequest(
+            file_containing_symbol="inference.GRPCInferenceService"
+        )
+        answers = [answer async for answer in stub.ServerReflectionInfo(iter([question]))]
+    assert len(answers) == 1
+    assert any(
+        b"ModelInferRequest" in file for file in answers[0].file_descriptor_response.file_descriptor_proto
+    )
 
 
 def test_a_path_or_method_that_does_not_exist_has_a_typed_body(any_pair_predictor: Predictor) -> None:

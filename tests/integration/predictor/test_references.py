@@ -33,7 +33,10 @@ def translated(
 ) -> tuple[list[Hypothesis], Tokenizer]:
     """All verses through the engine, in batches of both directions."""
     folder = Path(model.uri)
-    engine, tokenizer = TranslationEngine.load(folder, ServeSettings(intra_threads=1)), Tokenizer.from_folder(folder)
+    engine, tokenizer = (
+        TranslationEngine.load(folder, ServeSettings(intra_threads=1)),
+        Tokenizer.from_folder(folder),
+    )
     found: list[Hypothesis] = []
     for start in range(0, len(wanted), 32):
         batch = wanted[start : start + 32]
