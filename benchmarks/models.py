@@ -5,20 +5,22 @@ checkout, keyed by the tiny checkpoint's and the widening script's content.
 """
 
 import hashlib
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 from benchmarks.report import ROOT
+from tinymodel.settings import cache_dir
+from tinymodel.widened import cached
 
 TINY = ROOT / "tests" / "data" / "tiny-nllb"
 
 
 def cache() -> Path:
-    """The project's cache folder, outside the checkout."""
-    base = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
-    return Path(os.environ.get("SERVAL_LIVE_CACHE", base / "serval-live")) / "benchmarks"
+    """The benchmarks' folder in the project's cache, outside the checkout."""
+    folder = cache_dir() / "benchmarks"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _key(*paths: Path) -> str:
@@ -30,15 +32,7 @@ def _key(*paths: Path) -> str:
 
 def widened() -> Path:
     """Folder of the widened checkpoint (float32, about 2.4 GB); made on first use, in about a minute."""
-    folder = (
-        cache() / f"wide-{_key(TINY / 'model.safetensors', ROOT / 'tinymodel' / 'tinymodel' / 'widen.py')}"
-    )
-    if not (folder / "config.json").exists():
-        print(f"  widening the tiny model to the 600M shape in {folder.name} …", flush=True)
-        subprocess.run(
-            [sys.executable, "-m", "tinymodel", "widen", str(TINY), str(folder)], cwd=ROOT, check=True
-        )
-    return folder
+    return cached(TINY, cache_dir())
 
 
 def weight_bytes(folder: Path) -> int:

@@ -1,0 +1,83 @@
+"""What an operator with 50 idle engines writes to the API in ten minutes, and how much memory it holds.
+
+A real etcd, API server and S3 server; Serval and KServe's controllers as in the tests. The operator is a process of its
+own with its default waits, so that ten minutes hold three sweeps.
+"""
+
+import asyncio
+import os
+import re
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from benchmarks.report import Figure, Report
+from devcluster.control_plane import ControlPlane
+from devcluster.s3 import S3Server
+from tests.integration.operator.bench import Bench
+from tests.integration.operator.setting_up import install_kinds, open_bench
+from tests.support.serval import EngineSpec
+
+ENGINES = 50
+MINUTES = float(os.environ.get("SERVAL_LIVE_BENCH_IDLE_MINUTES", "10"))
+
+
+def run() -> Report:
+    """Fill a namespace with engines, let the operator settle, restart it with unscaled waits, and watch."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        (folder / "plane").mkdir()
+        (folder / "s3").mkdir()
+        with (
+            ControlPlane.start(folder / "plane", controllers=True) as plane,
+            S3Server.start(folder / "s3") as s3,
+        ):
+            install_kinds(plane.kubeconfig)
+            return asyncio.run(_measure(plane, s3, folder))
+
+
+async def _measure(plane: ControlPlane, s3: S3Server, folder: Path) -> Report:
+    async with open_bench(plane, s3, folder) as bench:
+        await _fill(bench)
+        operator = await bench.start_operator(time_factor="1")
+        await bench.until_leads()
+        # The first sweep may still write what the scaled operator left open, such as its last times.
+        await asyncio.sleep(60)
+        since = time.time()
+        print(f"  {ENGINES} engines serve; watching for {MINUTES:g} minutes", flush=True)
+        resident = [_resident(operator.process.pid)]
+        while time.time() - since < MINUTES * 60:
+            await asyncio.sleep(15)
+            resident.append(_resident(operator.process.pid))
+        writes = Counter(f"{one['verb']} {one['objectRef']['resource']}" for one in bench.writes(since=since))
+    figures = (
+        Figure(f"writes in {MINUTES:g} idle minutes beyond the Lease", writes.total(), "writes", "==", 0),
+        Figure(
+            f"resident memory with {ENGINES} engines", max(resident), "MiB", "report", None, tuple(resident)
+        ),
+    )
+    notes = tuple(f"{count} × {kind}" for kind, count in writes.items())
+    method = f"{ENGINES} engines that serve and sleep; writes counted in the API server's audit log."
+    return Report("operator-idle", method, figures, notes)
+
+
+async def _fill(bench: Bench) -> None:
+    """50 engines, built and served, by an operator in scaled time that then ends."""
+    engines = [bench.serval.add_engine(EngineSpec(name=f"team:{n}")) for n in range(ENGINES)]
+    model = bench.archive()
+    await bench.make_source()
+    operator = await bench.start_operator(max_converting="10", max_rolling="10")
+    for engine in engines:
+        await asyncio.to_thread(bench.serval.run_build, engine.id, model)
+    for number, engine in enumerate(engines, 1):
+        await bench.until_serves(engine.id, 1, timeout=300)
+        if number % 10 == 0:
+            print(f"  {number} of {ENGINES} engines serve", flush=True)
+    await operator.stop()
+
+
+def _resident(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    found = re.search(r"VmRSS:\s+(\d+) kB", status)
+    return int(found.group(1)) / 1024 if found else 0.0
