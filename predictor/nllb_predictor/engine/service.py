@@ -19,6 +19,10 @@ from nllb_predictor.text.languages import LanguagePair, Languages
 BLANK_SCORE = 0.0
 """Log-probability of returning white space as it is: certain, and not computed."""
 
+CHARACTERS_PER_TOKEN = 64
+"""No piece of any NLLB vocabulary has as many. A text with more characters than all tokens together could hold is
+refused unread: normalising and tokenizing megabytes would keep the interpreter from everybody else."""
+
 
 class Tokenizer(Protocol):
     """What is needed of a tokenizer; see `text.tokenise`."""
@@ -73,6 +77,7 @@ class TranslationService:
         if not spoken:
             return [Translation(text, BLANK_SCORE) for text in request.texts]
         texts = [request.texts[index] for index in spoken]
+        self._refuse_unreadable(request.texts)
         segments = await loop.run_in_executor(
             self._threads, self._segments, texts, [pairs[i] for i in spoken], spoken
         )
@@ -83,6 +88,17 @@ class TranslationService:
         return [
             found.get(index) or Translation(text, BLANK_SCORE) for index, text in enumerate(request.texts)
         ]
+
+    def _refuse_unreadable(self, texts: Sequence[str]) -> None:
+        """Raises TextTooLong for what no tokenizing could make short enough."""
+        most = self._max_input * CHARACTERS_PER_TOKEN
+        for index, text in enumerate(texts):
+            if len(text) > most and not is_blank(text):
+                raise TextTooLong(
+                    f"Segment {index} has {len(text)} characters; this engine reads at most {self._max_input} tokens.",
+                    field="text",
+                    hint="Send its sentences as segments of their own.",
+                )
 
     def _segments(self, texts: list[str], pairs: list[LanguagePair], indices: list[int]) -> list[Segment]:
         """Tokenized texts, one library call per source language. Raises TextTooLong."""

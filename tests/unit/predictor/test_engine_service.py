@@ -1,0 +1,142 @@
+"""From texts to translations with a tokenizer of words and an engine that translates by spelling backwards."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from nllb_predictor.engine.domain import Hypothesis, Search, Segment
+from nllb_predictor.engine.scheduler import Limits, Scheduler
+from nllb_predictor.engine.service import TranslateRequest, TranslationService, is_blank
+from nllb_predictor.errors import PairNotServed, TextTooLong
+from nllb_predictor.text.languages import LanguagePair, Languages
+from tests.support.cases import case
+
+CODES = frozenset({"eng_Latn", "spa_Latn", "fra_Latn"})
+
+
+@dataclass
+class Words:
+    """One token per word; remembers its calls."""
+
+    calls: list[tuple[str, int]] = field(default_factory=list)
+
+    def encode(self, texts: Sequence[str], source: str) -> list[list[str]]:
+        self.calls.append((source, len(texts)))
+        return [[source, *text.split(), "</s>"] for text in texts]
+
+    def decode_batch(self, outputs: Sequence[Sequence[str]]) -> list[str]:
+        return [" ".join(token for token in tokens if token not in CODES) for tokens in outputs]
+
+
+@dataclass
+class Backwards:
+    """Spells every word backwards, and notes what it was asked."""
+
+    seen: list[Segment] = field(default_factory=list)
+
+    def translate(self, segments: Sequence[Segment], search: Search) -> list[Hypothesis]:
+        self.seen += segments
+        return [
+            Hypothesis((each.target, *(token[::-1] for token in each.tokens[1:-1])), -1.0, True)
+            for each in segments
+        ]
+
+
+@pytest.fixture
+def engine() -> Backwards:
+    return Backwards()
+
+
+@pytest.fixture
+def words() -> Words:
+    return Words()
+
+
+@pytest.fixture
+async def service(engine: Backwards, words: Words) -> AsyncIterator[TranslationService]:
+    scheduler = Scheduler(engine, Limits(queue=64, batch=8))
+    service = TranslationService(scheduler, words, Languages(CODES, "eng_Latn", "spa_Latn", any_pair=True), 8)
+    yield service
+    service.close()
+    scheduler.close()
+
+
+def request(
+    *texts: str, sources: Sequence[str | None] = (), targets: Sequence[str | None] = ()
+) -> TranslateRequest:
+    none = (None,) * len(texts)
+    return TranslateRequest(texts, tuple(sources) or none, tuple(targets) or none, Search(1, 99), 30.0)
+
+
+@case("p07", breaks="nllb_predictor.engine.service:is_blank", naive=lambda text: False)
+async def test_p07_empty_segments_stay_empty_and_neighbours_keep_their_place(
+    service: TranslationService,
+) -> None:
+    answers = await service.translate(request("", "abc", ""))
+    assert [(answer.text, answer.score) for answer in answers] == [("", 0.0), ("cba", -1.0), ("", 0.0)]
+
+
+@case("p06", breaks="nllb_predictor.engine.service:is_blank", naive=lambda text: text == "")
+async def test_p06_white_space_returns_as_it_is_without_a_decode_step(
+    service: TranslationService, engine: Backwards
+) -> None:
+    blanks = (" ", "\u3000", "\n\t", "")
+    assert [answer.text for answer in await service.translate(request(*blanks))] == list(blanks)
+    assert engine.seen == []
+
+
+def test_text_is_not_blank() -> None:
+    assert not any(is_blank(text) for text in ("a", " a ", "-", "\u200b"))
+
+
+async def test_each_text_is_read_in_its_own_language_and_written_in_its_own(
+    service: TranslationService, engine: Backwards, words: Words
+) -> None:
+    answers = await service.translate(
+        request("ab", "cd", "ef", sources=["en", "fr", "en"], targets=["es", "en", "fra_Latn"])
+    )
+    assert [answer.text for answer in answers] == ["ba", "dc", "fe"]
+    asked = {(segment.tokens[0], segment.tokens[1], segment.target) for segment in engine.seen}
+    assert asked == {
+        ("eng_Latn", "ab", "spa_Latn"),
+        ("fra_Latn", "cd", "eng_Latn"),
+        ("eng_Latn", "ef", "fra_Latn"),
+    }
+    assert sorted(words.calls) == [("eng_Latn", 2), ("fra_Latn", 1)]
+
+
+def _cut(
+    self: TranslationService, texts: list[str], pairs: list[LanguagePair], indices: list[int]
+) -> list[Segment]:
+    return [
+        Segment((pair.source, *text.split()[:6], "</s>"), pair.target)
+        for text, pair in zip(texts, pairs, strict=True)
+    ]
+
+
+@case("p08", breaks="nllb_predictor.engine.service:TranslationService._segments", naive=_cut)
+async def test_p08_a_text_beyond_the_limit_is_refused_with_its_tokens_and_the_limit(
+    service: TranslationService, engine: Backwards
+) -> None:
+    with pytest.raises(TextTooLong, match=r"Segment 1 has 9 tokens; this engine reads at most 8"):
+        await service.translate(request("ok", "one two three four five six seven"))
+    assert engine.seen == []
+
+
+async def test_megabytes_are_refused_before_they_are_tokenized(
+    service: TranslationService, words: Words
+) -> None:
+    with pytest.raises(TextTooLong, match="1000000 characters"):
+        await service.translate(request("x" * 1_000_000))
+    assert words.calls == []
+
+
+async def test_a_pair_that_is_not_served_costs_nothing(engine: Backwards, words: Words) -> None:
+    scheduler = Scheduler(engine, Limits(queue=64, batch=8))
+    service = TranslationService(scheduler, words, Languages(CODES, "eng_Latn", "spa_Latn"), 8)
+    with pytest.raises(PairNotServed):
+        await service.translate(request("ab", "cd", targets=["es", "fr"]))
+    service.close()
+    scheduler.close()
+    assert words.calls == []
