@@ -77,6 +77,11 @@ TIERS = (
         ),
         always_after=(_devcluster("down"),),
     ),
+    Tier(
+        "images",
+        "each image as anybody on a read-only root file system, and its size",
+        (_pytest("images", "tests/images"),),
+    ),
     Tier("cluster", "starting and stopping leaves nothing behind", (_pytest("cluster", "tests/cluster"),)),
 )
 
