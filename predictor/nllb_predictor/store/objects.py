@@ -149,6 +149,17 @@ class S3Objects:
         return self._settings.endpoint or "AWS S3"
 
 
+_REFUSALS = (
+    "AccessDenied",
+    "InvalidAccessKeyId",
+    "SignatureDoesNotMatch",
+    "ExpiredToken",
+    "InvalidToken",
+    "XAdminUserNotFound",
+)
+"""Codes that mean credentials whatever status they come with: AWS sends an expired token with 400, and versitygw an
+unknown key (the last one) with 404."""
+
 _CREDENTIALS = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
 
 
@@ -156,6 +167,8 @@ def _client_error(error: Any, uri: S3Uri) -> StoreError:
     """The package's own error for an S3 error answer."""
     code = str(error.response.get("Error", {}).get("Code", ""))
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    if code in _REFUSALS:
+        return StoreRefused(f"{uri}: access refused ({code}).", hint=_CREDENTIALS)
     if code in ("NoSuchKey", "NoSuchBucket", "NotFound") or status == 404:
         return ObjectMissing(f"{uri} does not exist.")
     if status == 412:
