@@ -19,8 +19,32 @@ from nllb_predictor.errors import UsageError
 
 PREFIX = "SERVAL_LIVE_"
 
-READ_ELSEWHERE = frozenset({"SERVAL_LIVE_SOURCE_URL", "SERVAL_LIVE_TIME_FACTOR"})
-"""Variables of the same prefix that `convert` and the project's tests read."""
+SOURCE_STORE = tuple(
+    f"SERVAL_LIVE_SOURCE_{name}"
+    for name in (
+        "S3_ENDPOINT",
+        "S3_REGION",
+        "S3_CA_FILE",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+    )
+)
+"""Variables of `convert` alone: another store, or other credentials, for its source."""
+
+READ_ELSEWHERE = frozenset(
+    {
+        "SERVAL_LIVE_BACKEND",
+        "SERVAL_LIVE_CACHE",
+        "SERVAL_LIVE_IMAGE",
+        "SERVAL_LIVE_SOURCE_URL",
+        "SERVAL_LIVE_STATE",
+        "SERVAL_LIVE_TIME_FACTOR",
+        *SOURCE_STORE,
+    }
+)
+"""Variables of the same prefix that `convert`, devcluster and the project's tests read; a shell that has them set
+must be able to serve."""
 
 SERVICE_LINK = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
@@ -274,8 +298,8 @@ def _unknown_names(environment: Mapping[str, str], known: set[str]) -> Iterable[
 
 def _is_service_link(name: str, value: str) -> bool:
     """A bare `…_PORT` is one only with an address in it; else it is a misspelt setting of ours."""
-    bare = name.endswith("_PORT") and not name.endswith("_SERVICE_PORT")
-    return bool(SERVICE_LINK.search(name)) and (not bare or "://" in value)
+    link = SERVICE_LINK.search(name)
+    return link is not None and (link[0] != "_PORT" or "://" in value)
 
 
 def _parsed(kind: Any, value: Any, origin: str) -> Any:

@@ -25,7 +25,10 @@ DST  a folder that does not exist yet, or s3://bucket/.../<artifactKey>/; either
       --engine-id 66c4a1f09d3e5b7a8c0f1e21 --revision 3 --attempt a1-7f3c9e
 
 S3 is reached by --s3-endpoint, --s3-region and --s3-ca-file or their environment twins, with AWS_ACCESS_KEY_ID and
-AWS_SECRET_ACCESS_KEY. Exit codes and reasons: docs/conversion.md.
+AWS_SECRET_ACCESS_KEY. A source in another store, or with keys of its own, has the same variables with a prefix:
+SERVAL_LIVE_SOURCE_S3_ENDPOINT, _S3_REGION, _S3_CA_FILE, _AWS_ACCESS_KEY_ID, _AWS_SECRET_ACCESS_KEY and
+_AWS_SESSION_TOKEN. One that is set makes it a store of its own; keys left out are the plain ones.
+Exit codes and reasons: docs/conversion.md.
 """
 
 
@@ -113,6 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
     around = Surroundings(
         work_dir=arguments.work_dir or default_work_dir(),
         settings=store_settings(arguments),
+        source_settings=StoreSettings.source_from_env(),
         progress=ConsoleProgress(),
         image=os.environ.get("SERVAL_LIVE_IMAGE") or None,
     )

@@ -75,6 +75,8 @@ class Surroundings:
 
     work_dir: Path
     settings: StoreSettings = field(default_factory=StoreSettings)
+    source_settings: StoreSettings | None = None
+    """The store of the source, where it is another one or has keys of its own."""
     progress: Progress = field(default_factory=NoProgress)
     objects: ObjectStore | None = None
     now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC)
@@ -170,7 +172,7 @@ def _file_entries(folder: Path) -> tuple[FileEntry, ...]:
 
 
 def _fetch(request: Request, around: Surroundings, work: Path) -> Fetched:
-    reader = SourceReader(around.settings, around.progress, around.objects)
+    reader = SourceReader(around.source_settings or around.settings, around.progress, around.objects)
     unpacked, base = work / "checkpoint", work / "base"
     unpacked.mkdir()
     try:

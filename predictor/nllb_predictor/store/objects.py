@@ -160,7 +160,10 @@ _REFUSALS = (
 """Codes that mean credentials whatever status they come with: AWS sends an expired token with 400, and versitygw an
 unknown key (the last one) with 404."""
 
-_CREDENTIALS = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
+_CREDENTIALS = (
+    "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for the source of a conversion alone"
+    " SERVAL_LIVE_SOURCE_AWS_ACCESS_KEY_ID and SERVAL_LIVE_SOURCE_AWS_SECRET_ACCESS_KEY."
+)
 
 
 def _client_error(error: Any, uri: S3Uri) -> StoreError:
@@ -197,5 +200,11 @@ def _client(settings: StoreSettings) -> Any:
     )
     if settings.ca_file and not Path(settings.ca_file).is_file():
         raise StoreUntrusted(f"The CA file {settings.ca_file} does not exist.")
-    session = boto3.session.Session(region_name=settings.region)
+    keys = settings.credentials
+    session = boto3.session.Session(
+        region_name=settings.region,
+        aws_access_key_id=keys.access_key if keys else None,
+        aws_secret_access_key=keys.secret_key if keys else None,
+        aws_session_token=keys.session_token if keys else None,
+    )
     return session.client("s3", endpoint_url=settings.endpoint, verify=settings.ca_file, config=config)

@@ -38,6 +38,21 @@ def test_a_misspelt_variable_is_refused_by_name(name: str) -> None:
         from_sources({}, {name: "8"})
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SERVAL_LIVE_CACHE",
+        "SERVAL_LIVE_STATE",
+        "SERVAL_LIVE_BACKEND",
+        "SERVAL_LIVE_TIME_FACTOR",
+        "SERVAL_LIVE_SOURCE_S3_ENDPOINT",
+        "SERVAL_LIVE_SOURCE_AWS_SESSION_TOKEN",
+    ],
+)
+def test_a_shell_prepared_for_the_project_s_other_programs_can_serve(name: str) -> None:
+    assert from_sources({}, {name: "1"}) == from_sources({}, {})
+
+
 def test_variables_that_kubernetes_adds_for_a_service_of_that_name_are_none_of_ours() -> None:
     added = {
         "SERVAL_LIVE_GATEWAY_SERVICE_HOST": "10.0.0.1",
