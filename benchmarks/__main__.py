@@ -4,6 +4,7 @@ import argparse
 import importlib
 import json
 import sys
+import traceback
 from collections.abc import Sequence
 
 from benchmarks.document import write_document
@@ -41,7 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     met = True
     for name in names:
         print(f"==> {name}: {BENCHMARKS[name]}", flush=True)
-        report = run(name)
+        try:
+            report = run(name)
+        except Exception:
+            # One that breaks says so and lets the others run; its last result is kept, and the exit code tells.
+            traceback.print_exc()
+            print(json.dumps({"name": name, "met": False, "error": "see the traceback above"}), flush=True)
+            met = False
+            continue
         document = report.write()
         print(
             "\n".join(

@@ -86,8 +86,7 @@ async def _measure() -> Report:
         expected = {revision: said[revision % 2] for revision in range(1, ROLLOUTS + 2)}
         world.serval.run_build(engine.id, archives[1])
         world.wait("revision 1", lambda: world.serving_revision(name) == 1, name=name)
-        serving = (world.engine(name) or {})["status"]["serving"]
-        caller = Caller(serving["url"], serving["modelName"], verses, expected)
+        caller = Caller(world.endpoint(name), verses, expected)
         caller.start()
         for revision in range(2, ROLLOUTS + 2):
             own.append(await _roll(world, caller.calls, (engine.id, name, revision), archives[revision % 2]))

@@ -19,7 +19,7 @@ def bridge_filtered() -> bool:
 def resolv_conf(settings: Settings) -> str:
     """Only the cluster's own DNS, so that an unknown name is refused at once and not after a time-out."""
     search = "search svc.cluster.local cluster.local"
-    return f"nameserver {settings.dns_address}\n{search}\noptions ndots:3 timeout:2 attempts:2\n"
+    return f"nameserver {settings.dns_address}\n{search}\noptions ndots:3 timeout:5 attempts:3\n"
 
 
 def set_up(sandbox: Sandbox, settings: Settings) -> None:

@@ -4,20 +4,14 @@ import asyncio
 import json
 from pathlib import Path
 
-import httpx
 import pytest
 
-from tests.support.live.caller import Caller, Calls, infer
+from tests.support.live.caller import Caller, Calls
+from tests.support.live.calls import connect
 from tests.support.live.models import TINY, references, sentences
 from tests.support.live.world import ARTIFACTS, World
 
 BEAM_SIZE = 4
-
-
-def url_of(world: World, name: str) -> tuple[str, str]:
-    """Where the engine's status says that it answers."""
-    serving = (world.engine(name) or {})["status"]["serving"]
-    return serving["url"], serving["modelName"]
 
 
 def serves(world: World, engine: str, revision: int, timeout: float = 120) -> None:
@@ -32,8 +26,8 @@ def translate(world: World, engine: str, text: str) -> tuple[int, str]:
     """One v2 call from inside the cluster: the revision that answered, and the translation."""
 
     async def call() -> tuple[int, str]:
-        async with httpx.AsyncClient(timeout=60) as client:
-            answer = await infer(client, *url_of(world, f"e{engine}"), text)
+        async with connect(world.endpoint(f"e{engine}"), patience=60) as connection:
+            answer = await connection.translate(text)
             return answer.revision, answer.translation
 
     return asyncio.run(call())
@@ -79,9 +73,9 @@ async def roll_out_under_calls(
     world: World, engine: str, second: Path, expected: dict[int, dict[str, str]]
 ) -> Calls:
     """Finish a second build while a caller never stops; returns what the caller saw."""
-    caller = Caller(*url_of(world, f"e{engine}"), list(expected[1]), expected)
+    caller = Caller(world.endpoint(f"e{engine}"), list(expected[1]), expected)
     caller.start()
     await asyncio.to_thread(world.serval.run_build, engine, second)
     await asyncio.to_thread(serves, world, engine, 2)
-    await asyncio.sleep(3)
+    await caller.until_all_saw(2)
     return await caller.stop()

@@ -10,18 +10,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import httpx
+from tests.support.live.calls import Answer, CallFailed, Connection, Endpoint, connect
+from tests.support.waiting import eventually
 
 MINIMUM_CALLS = 1_000
 """Fewer calls make a run invalid as evidence of "no failed call"."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One answered call."""
-
-    revision: int
-    translation: str
 
 
 @dataclass
@@ -33,9 +26,11 @@ class Calls:
     longest: float = 0.0
     by_revision: dict[int, int] = field(default_factory=dict)
     first_seen: dict[int, float] = field(default_factory=dict)
+    connections_of: dict[int, set[int]] = field(default_factory=dict)
 
-    def saw(self, answer: Answer, seconds: float) -> None:
+    def saw(self, answer: Answer, connection: int, seconds: float) -> None:
         """Record one good answer."""
+        self.connections_of.setdefault(answer.revision, set()).add(connection)
         self.by_revision[answer.revision] = self.by_revision.get(answer.revision, 0) + 1
         self.first_seen.setdefault(answer.revision, time.time())
         self.longest = max(self.longest, seconds)
@@ -45,23 +40,11 @@ References = Mapping[int, Mapping[str, str]]
 """revision -> sentence -> the translation that this revision gives, from a source other than the served answers."""
 
 
-async def infer(client: httpx.AsyncClient, url: str, model: str, text: str) -> Answer:
-    """One v2 call; raises httpx's errors, and ValueError for an answer that is not a translation."""
-    body = {"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": [text]}]}
-    response = await client.post(f"{url}/v2/models/{model}/infer", json=body)
-    if response.status_code != 200:
-        raise ValueError(f"HTTP {response.status_code}: {response.text[:300]}")
-    document = response.json()
-    outputs = {output["name"]: output["data"] for output in document["outputs"]}
-    return Answer(int(document["model_version"]), outputs["translation"][0])
-
-
 class Caller:
     """Calls an engine until told to stop."""
 
-    def __init__(self, url: str, model: str, sentences: Sequence[str], references: References) -> None:
-        self.url = url
-        self.model = model
+    def __init__(self, endpoint: Endpoint, sentences: Sequence[str], references: References) -> None:
+        self.endpoint = endpoint
         self.sentences = sentences
         self.references = references
         self.calls = Calls()
@@ -73,6 +56,14 @@ class Caller:
         pause = connections / calls_per_second
         self._tasks = [asyncio.create_task(self._connection(n, pause, patience)) for n in range(connections)]
 
+    async def until_all_saw(self, revision: int, timeout: float = 60.0) -> None:
+        """Wait until every connection was answered by this revision. Raises AssertionError."""
+
+        def all_saw() -> bool:
+            return len(self.calls.connections_of.get(revision, ())) == len(self._tasks)
+
+        await eventually(all_saw, timeout=timeout)
+
     async def stop(self) -> Calls:
         """Finish the calls under way and return what was seen."""
         self._stop.set()
@@ -81,30 +72,31 @@ class Caller:
 
     async def _connection(self, number: int, pause: float, patience: float) -> None:
         keep_alive = number % 2 == 0
-        newest = 0
-        client = httpx.AsyncClient(timeout=patience)
-        turn = number
+        newest, turn = 0, number
+        connection = connect(self.endpoint, patience)
         while not self._stop.is_set():
             if not keep_alive:
-                await client.aclose()
-                client = httpx.AsyncClient(timeout=patience)
+                await connection.__aexit__(None, None, None)
+                connection = connect(self.endpoint, patience)
             started = time.monotonic()
-            newest = await self._call(client, self.sentences[turn % len(self.sentences)], newest)
+            newest = await self._call(connection, (number, turn), newest)
             turn += 1
             rest = pause - (time.monotonic() - started)
             if rest > 0:
                 await asyncio.sleep(rest)
-        await client.aclose()
+        await connection.__aexit__(None, None, None)
 
-    async def _call(self, client: httpx.AsyncClient, text: str, newest: int) -> int:
+    async def _call(self, connection: Connection, place: tuple[int, int], newest: int) -> int:
+        number, turn = place
+        text = self.sentences[turn % len(self.sentences)]
         started = time.monotonic()
         self.calls.total += 1
         try:
-            answer = await infer(client, self.url, self.model, text)
-        except (httpx.HTTPError, ValueError, KeyError) as error:
-            self.calls.failures.append(f"{type(error).__name__}: {error}")
+            answer = await connection.translate(text)
+        except (CallFailed, ValueError, KeyError) as error:
+            self.calls.failures.append(f"{error} after {time.monotonic() - started:.1f} s")
             return newest
-        self.calls.saw(answer, time.monotonic() - started)
+        self.calls.saw(answer, number, time.monotonic() - started)
         expected = self.references.get(answer.revision, {}).get(text)
         if answer.translation != expected:
             said = f"revision {answer.revision} said {answer.translation!r}, not {expected!r}"

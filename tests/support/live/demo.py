@@ -8,9 +8,8 @@ import asyncio
 import sys
 import time
 
-import httpx
-
-from tests.support.live.caller import Caller, Calls, infer
+from tests.support.live.caller import Caller, Calls
+from tests.support.live.calls import connect
 from tests.support.live.models import TINY, archive, noisy_copy, references, sentences
 from tests.support.live.world import NAMESPACE, World
 from tests.support.serval import EngineSpec
@@ -58,17 +57,11 @@ class Story:
 
         self.world.wait(f"revision {revision} serving", serving, name=self.name)
 
-    def url(self) -> tuple[str, str]:
-        """Where to call, and the model's name, as the engine's status says."""
-        serving = (self.world.engine(self.name) or {})["status"]["serving"]
-        return serving["url"], serving["modelName"]
-
     async def translate(self, what: str) -> float:
         """One verse over v2; returns the seconds it took."""
-        url, model = self.url()
         started = time.monotonic()
-        async with httpx.AsyncClient(timeout=120) as client:
-            answer = await infer(client, url, model, self.verses[0])
+        async with connect(self.world.endpoint(self.name), patience=120) as connection:
+            answer = await connection.translate(self.verses[0])
         seconds = time.monotonic() - started
         say(f"{what}: {seconds:.2f} s, by revision {answer.revision}")
         say(f"    {self.verses[0]}\n{'':>14}{answer.translation}")
@@ -90,12 +83,13 @@ class Story:
             1: references(TINY, scratch, self.verses, BEAM_SIZE),
             2: references(other, scratch, self.verses, BEAM_SIZE),
         }
-        caller = Caller(*self.url(), self.verses, expected)
+        caller = Caller(self.world.endpoint(self.name), self.verses, expected)
         caller.start()
         say("a client calls 24 times a second over 8 connections; a second build finishes")
-        self.world.serval.run_build(self.engine.id, archive(other, scratch / "r2.tar.gz"))
+        model = await asyncio.to_thread(archive, other, scratch / "r2.tar.gz")
+        await asyncio.to_thread(self.world.serval.run_build, self.engine.id, model)
         await asyncio.to_thread(self.follow_until_serving, 2)
-        await asyncio.sleep(5)
+        await caller.until_all_saw(2)
         calls = await caller.stop()
         say(f"revision 2 serves; {calls.total} calls, failed: {len(calls.failures)}, longest "
             f"{calls.longest:.2f} s, answers by revision {calls.by_revision}")  # fmt: skip

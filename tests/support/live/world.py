@@ -3,20 +3,24 @@
 Everything made here is named and removed by `close`; a second run finds nothing of the first.
 """
 
+import base64
+import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import boto3
+import yaml
 from botocore.config import Config
 
+from tests.support.live.calls import Endpoint
 from tests.support.live.kubectl import Kubectl, Object, condition
 from tests.support.serval import Bucket, ServalStandIn, Settings
+from tests.support.waiting import eventually_sync
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMESPACE = "serval-live"
@@ -25,6 +29,7 @@ NODE_ADDRESS = "10.244.0.1"
 S3_ENDPOINT = "http://s3.s3.svc.cluster.local:9000"
 MODELS, ARTIFACTS = "serval-models", "serval-live-artifacts"
 SOURCE = "serval"
+PREDICTORS = "serving.kserve.io/inferenceservice"
 IMPATIENT = {
     "SERVAL_LIVE_OPERATOR_SWEEP_EVERY": "10",
     "SERVAL_LIVE_OPERATOR_DELETION_GRACE": "5",
@@ -54,6 +59,7 @@ class World:
         self.s3 = self._store()
         self.serval = ServalStandIn(Settings(host=NODE_ADDRESS), self._bucket())
         self.scratch = Path(tempfile.mkdtemp(prefix="serval-live-"))
+        self._ours = False
 
     def __enter__(self) -> "World":
         try:
@@ -71,6 +77,7 @@ class World:
 
     def install(self) -> None:
         """The chart, with the images that this tree builds."""
+        self._refuse_a_taken_place()
         values = self._write_values()
         self.options.say("installing the chart")
         self._helm(
@@ -112,15 +119,19 @@ class World:
 
     def close(self) -> None:
         """Take everything away again, the store's content included."""
+        if not self._ours:
+            return
         self.options.say("removing the installation")
         self.kubectl.delete("servalsource", SOURCE)
         self.kubectl.run("delete", "translationengines", "--all", "--ignore-not-found", "--timeout=90s")
+        # Predictor pods may take their time to end; a namespace that is deleted around them waits for minutes.
+        self.wait("the end of the predictor pods", lambda: not self.kubectl.list("pods", PREDICTORS), 150)
         self._helm("uninstall", "serval-live", "--ignore-not-found", "--wait", "--timeout", "90s")
-        self.kubectl.run("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s")
+        self.kubectl.run("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=100s")
         self.serval.down()
         for bucket in (MODELS, ARTIFACTS):
             self._remove_bucket(bucket)
-        subprocess.run(["rm", "-rf", str(self.scratch)], check=True)
+        shutil.rmtree(self.scratch)
 
     # Looking at it
 
@@ -157,16 +168,32 @@ class World:
         named = [f"{o['kind']}/{o['metadata']['name']}" for o in objects if name in o["metadata"]["name"]]
         return named + [key for key in self.artifacts() if name.removeprefix("e") in key]
 
+    def endpoint(self, name: str) -> Endpoint:
+        """Where the engine's status says that it answers."""
+        serving = (self.engine(name) or {})["status"]["serving"]
+        return Endpoint(serving["url"], serving["modelName"], serving["protocol"])
+
     def wait(self, what: str, check: Callable[[], Any], timeout: float = 180.0, name: str = "") -> Any:
-        """Poll until the check is true and return its value; TimeoutError tells everything about the engine."""
-        started = time.monotonic()
-        while time.monotonic() - started < timeout:
-            if value := check():
-                return value
-            time.sleep(0.25)
-        raise TimeoutError(f"{what}: not within {timeout:.0f} s\n{self.kubectl.describe_engine(name)}")
+        """Poll until the check is true and return its value; AssertionError tells everything about the engine."""
+
+        def described() -> str:
+            return f"{what}\n{self.kubectl.describe_engine(name)}"
+
+        return eventually_sync(check, timeout=timeout, describe=described, interval=0.25)
 
     # Inside
+
+    def _refuse_a_taken_place(self) -> None:
+        """An installation that somebody uses is never touched; one that is just being removed is waited for."""
+
+        def free() -> bool:
+            found = self.kubectl.get("namespace", NAMESPACE)
+            if found and found["status"]["phase"] == "Active":
+                raise RuntimeError(f"namespace {NAMESPACE} exists already: remove that installation first")
+            return found is None
+
+        self.wait(f"the end of an earlier namespace {NAMESPACE}", free)
+        self._ours = True
 
     def _helm(self, *arguments: str) -> None:
         helm = [sys.executable, "-m", "devcluster", "tool", "helm", "--namespace", NAMESPACE, *arguments]
@@ -178,8 +205,6 @@ class World:
             )
 
     def _write_values(self) -> Path:
-        import yaml
-
         path = self.scratch / "values.yaml"
         path.write_text(
             yaml.safe_dump(
@@ -193,8 +218,6 @@ class World:
         return path
 
     def _credentials(self) -> tuple[str, str]:
-        import base64
-
         secret = Kubectl("s3").get("secret", "s3-credentials")
         if secret is None:
             raise RuntimeError("this cluster has no S3 server: no Secret s3/s3-credentials")
