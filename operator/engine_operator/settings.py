@@ -6,6 +6,7 @@ All waits are in seconds and are multiplied by `time_factor`, down to bounds tha
 """
 
 import os
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
@@ -24,6 +25,11 @@ from engine_operator.store.address import Patience
 
 PREFIX = "SERVAL_LIVE_OPERATOR_"
 
+SERVICE_LINK = re.compile(
+    r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
+)
+"""Kubernetes puts these into pods for every Service of the namespace, and one may be called serval-live-operator."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -37,6 +43,9 @@ class Settings:
 
     runtime_image_gpu: str = ""
     """Predictor image of profile `gpu`; where it is empty, that of profile `cpu`."""
+
+    workload_service_account: str = ""
+    """ServiceAccount of Jobs and predictors, without a token in either; empty: the namespace's `default`."""
 
     image_pull_secrets: tuple[str, ...] = ()
     """Secrets for Jobs and predictors, comma-separated; the same that the operator itself was pulled with."""
@@ -120,7 +129,7 @@ class Settings:
         known = {PREFIX + one.name.upper(): one for one in fields(cls)}
         given: dict[str, Any] = {}
         for name, text in variables.items():
-            if not name.startswith(PREFIX):
+            if not name.startswith(PREFIX) or _is_service_link(name, text):
                 continue
             if name not in known:
                 raise UsageError(f"{name} is no setting; there are: {', '.join(sorted(known))}")
@@ -163,6 +172,7 @@ class Settings:
             source_url_lifetime=plain.source_url_lifetime * scale,
             stale_attempt_age=plain.stale_attempt_age * scale,
             image_pull_secrets=self.image_pull_secrets,
+            workload_service_account=self.workload_service_account,
         )
 
     def poll_policy(self) -> PollPolicy:
@@ -201,6 +211,12 @@ class Settings:
             read=self.seconds(plain.read, 2.0),
             whole=self.seconds(plain.whole, 5.0),
         )
+
+
+def _is_service_link(name: str, value: str) -> bool:
+    """A bare `…_PORT` is one only with an address in it; else it is a setting of ours, perhaps a misspelled one."""
+    link = SERVICE_LINK.search(name)
+    return link is not None and (link[0] != "_PORT" or "://" in value)
 
 
 def _parse(name: str, one: "Field[Any]", text: str) -> Any:

@@ -15,6 +15,8 @@
 - name: SERVAL_LIVE_OPERATOR_IMAGE_PULL_SECRETS
   value: {{ . | quote }}
 {{- end }}
+- name: SERVAL_LIVE_OPERATOR_WORKLOAD_SERVICE_ACCOUNT
+  value: {{ include "serval-live.workloadServiceAccount" . | quote }}
 - name: SERVAL_LIVE_OPERATOR_LEASE_NAME
   value: {{ include "serval-live.lease" . | quote }}
 - name: SERVAL_LIVE_OPERATOR_KNATIVE_NAMESPACE

@@ -41,6 +41,8 @@ class ConversionPlan:
     resources: Resources
     deadline_seconds: int
     image_pull_secrets: tuple[str, ...] = ()
+    service_account: str = ""
+    """Empty = the namespace's `default`."""
 
     @property
     def presigned(self) -> bool:
@@ -71,6 +73,8 @@ class ServiceTemplate:
     response_start_seconds: int
     """How long a call may wait for the first byte, thus for a wake; never above the cluster's cap, or Knative refuses
     the whole service."""
+    service_account: str = ""
+    """Empty = the namespace's `default`."""
 
 
 @dataclass(frozen=True)

@@ -118,6 +118,7 @@ def _start(goal: Goal, target: TargetStatus, status: EngineStatus, round_: Round
         resources=conversion_resources(policy.assumed_source_bytes),
         deadline_seconds=conversion_deadline(policy.assumed_source_bytes, policy.budget),
         image_pull_secrets=desired.effective.serving.image_pull_secrets or policy.image_pull_secrets,
+        service_account=policy.workload_service_account,
     )
     target = replace(target, phase=Phase.CONVERTING, attempts=attempt, next_retry=None)
     handed_over = _source_url(conversion.job, goal.revision, round_)

@@ -36,3 +36,5 @@ class Policy:
     """Size of a model archive before anybody has seen it: the 600M model's."""
     image_pull_secrets: tuple[str, ...] = field(default=())
     """For conversion Jobs and, where an engine names none, for predictors."""
+    workload_service_account: str = ""
+    """Of Jobs and predictors; empty = the namespace's `default`."""

@@ -76,6 +76,7 @@ def template(goal: Goal, attempt: int, initial_scale: int, image: str, round_: R
         initial_scale=initial_scale,
         progress_deadline_seconds=int(chain.progress_deadline.total_seconds()),
         response_start_seconds=int(chain.response_start.total_seconds()),
+        service_account=round_.policy.workload_service_account,
     )
 
 

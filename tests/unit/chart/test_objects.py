@@ -221,6 +221,9 @@ def test_the_operator_starts_with_the_environment_that_the_chart_gives_it(render
     assert settings.image_pull_secrets == ("registry",)
     assert settings.runtime_image_gpu == "registry.example.org/gpu:0.1.0"
     assert (settings.sweep_every, settings.max_rolling) == (60.0, 5)
+    accounts = [account["metadata"]["name"] for account in render(values).of("ServiceAccount")]
+    assert accounts.count(settings.workload_service_account) == 2
+    assert pod_of(render(values).one("Deployment"))["enableServiceLinks"] is False
     assert settings.health_port == container["ports"][0]["containerPort"]
 
 

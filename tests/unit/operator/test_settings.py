@@ -35,6 +35,32 @@ def test_a_misspelled_or_impossible_setting_is_refused_and_never_silent(name: st
         Settings.load({f"{PREFIX}{name}": value})
 
 
+SERVICE_LINKS = {
+    "SERVICE_HOST": "10.96.0.7",
+    "SERVICE_PORT": "8080",
+    "SERVICE_PORT_HTTP": "8080",
+    "PORT": "tcp://10.96.0.7:8080",
+    "PORT_8080_TCP": "tcp://10.96.0.7:8080",
+    "PORT_8080_TCP_PROTO": "tcp",
+    "PORT_8080_TCP_PORT": "8080",
+    "PORT_8080_TCP_ADDR": "10.96.0.7",
+}
+"""What the kubelet sets for a Service of one port called `http`; the Kubernetes documentation lists them."""
+
+
+@pytest.mark.parametrize("service", ["", "METRICS_", "HEALTH_"])
+def test_a_service_of_nearly_our_name_changes_no_setting(service: str) -> None:
+    linked = {f"{PREFIX}{service}{name}": value for name, value in SERVICE_LINKS.items()}
+    assert Settings.load({**linked, f"{PREFIX}MAX_ROLLING": "5"}) == Settings.load(
+        {f"{PREFIX}MAX_ROLLING": "5"}
+    )
+
+
+def test_a_misspelled_port_is_no_service_link() -> None:
+    with pytest.raises(UsageError, match="HEALT_PORT is no setting"):
+        Settings.load({f"{PREFIX}HEALT_PORT": "9000"})
+
+
 def test_images_have_no_default_and_their_absence_is_told_by_name() -> None:
     with pytest.raises(UsageError, match=f"{PREFIX}CONVERTER_IMAGE, {PREFIX}RUNTIME_IMAGE_CPU"):
         Settings().require_images()

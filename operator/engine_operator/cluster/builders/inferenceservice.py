@@ -73,6 +73,8 @@ def _predictor(template: ServiceTemplate) -> Json:
         "containers": [_container(template)],
         "volumes": _volumes(template),
     }
+    if template.service_account:
+        predictor["serviceAccountName"] = template.service_account
     if serving.node_selector:
         predictor["nodeSelector"] = dict(serving.node_selector)
     if serving.tolerations:

@@ -50,6 +50,8 @@ def _pod(plan: ConversionPlan) -> Json:
         "containers": [_container(plan)],
         "volumes": _volumes(plan),
     }
+    if plan.service_account:
+        pod["serviceAccountName"] = plan.service_account
     if plan.image_pull_secrets:
         pod["imagePullSecrets"] = [{"name": name} for name in plan.image_pull_secrets]
     return pod

@@ -131,6 +131,13 @@ def test_gpu_profile_asks_for_one_gpu_and_computes_on_it() -> None:
     assert predictor["imagePullSecrets"] == [{"name": "mirror"}]
 
 
+@pytest.mark.parametrize(("account", "named"), [("", None), ("workload", "workload")])
+def test_predictor_runs_under_the_named_account_and_gets_no_token(account: str, named: str | None) -> None:
+    predictor = inference_service(template(service_account=account))["spec"]["predictor"]
+    assert predictor.get("serviceAccountName") == named
+    assert predictor["automountServiceAccountToken"] is False
+
+
 def test_cpu_profile_needs_no_gpu() -> None:
     found = inference_service(template())
     assert "nvidia.com/gpu" not in container(found)["resources"]["limits"]

@@ -75,6 +75,13 @@ def test_bucket_source_has_credentials_of_its_own() -> None:
     assert plain["SERVAL_LIVE_SOURCE_S3_CA_FILE"].rpartition("/")[0] in mounted
 
 
+def test_job_runs_under_the_named_account_and_gets_no_token() -> None:
+    unnamed, named = planned(), replace(planned(), service_account="workload")
+    pods = [conversion_job(plan)["spec"]["template"]["spec"] for plan in (unnamed, named)]
+    assert [pod.get("serviceAccountName") for pod in pods] == [None, "workload"]
+    assert [pod["automountServiceAccountToken"] for pod in pods] == [False, False]
+
+
 def test_job_is_restricted_and_gets_disk_and_memory() -> None:
     found = container(conversion_job(planned()))
     assert found["securityContext"]["readOnlyRootFilesystem"] is True

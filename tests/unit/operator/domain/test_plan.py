@@ -477,6 +477,17 @@ def test_one_pull_secret_feeds_jobs_and_predictors_unless_the_engine_names_its_o
     assert (jobs, pods) == ([("mirror",)], [("mirror",)])
 
 
+def test_jobs_and_predictors_run_under_the_service_account_for_workloads_and_are_rolled_once() -> None:
+    world = World()
+    world.policy = replace(world.policy, workload_service_account="workload")
+    world.serves()
+    jobs = [a.plan.service_account for a in world.done if isinstance(a, act.StartConversion)]
+    pods = [a.template.service_account for a in world.done if isinstance(a, act.ApplyInferenceService)]
+    assert (jobs, pods) == (["workload"], ["workload"])
+    world.settle()
+    assert len(of_type(list(world.done), act.ApplyInferenceService)) == 1
+
+
 def test_new_release_restarts_no_engine() -> None:
     from engine_operator.profiles import defaults
     from tests.unit.operator.domain import world as module
