@@ -59,6 +59,7 @@ def test_variables_that_kubernetes_adds_for_a_service_of_that_name_are_none_of_o
         "SERVAL_LIVE_GATEWAY_SERVICE_PORT": "80",
         "SERVAL_LIVE_GATEWAY_PORT": "tcp://10.0.0.1:80",
         "SERVAL_LIVE_GATEWAY_PORT_80_TCP_ADDR": "10.0.0.1",
+        "SERVAL_LIVE_GATEWAY_PORT_80_TCP_PORT": "80",
     }
     assert from_sources({}, added) == from_sources({}, {})
 
