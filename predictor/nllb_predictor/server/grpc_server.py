@@ -19,14 +19,32 @@ from nllb_predictor.server.wire import grpc as wire
 from nllb_predictor.settings import ServeSettings
 
 
+NOT_OFFERED = frozenset({"RepositoryModelLoad", "RepositoryModelUnload"})
+"""Methods that the SDK's servicer has and this server has not: one process, one model."""
+
+
+def _not_offered(method: str) -> Any:
+    """A handler that answers UNIMPLEMENTED, and says what there is instead."""
+
+    async def refuse(request: Any, context: Any) -> None:
+        del request
+        words = f"Unimplemented: there is no method {method[:200]}; server reflection lists those that there are."
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, words)
+
+    return grpc.unary_unary_rpc_method_handler(refuse)
+
+
 class FaultInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Every error of a unary method as status, message and trailing metadata."""
+    """Every error of a unary method as status, message and trailing metadata; a method that is not there by name."""
 
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any
     ) -> Any:
         handler = await continuation(handler_call_details)
-        if handler is None or handler.unary_unary is None:
+        name = handler_call_details.method
+        if handler is None or name.rpartition("/")[2] in NOT_OFFERED:
+            return _not_offered(name)
+        if handler.unary_unary is None:
             return handler
         method = handler.unary_unary
 

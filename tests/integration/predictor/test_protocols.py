@@ -327,6 +327,22 @@ async def test_an_unknown_model_is_not_found_over_grpc(stub: Any) -> None:
         assert SERVICE in (refused.value.details() or "")
 
 
+@pytest.mark.parametrize(
+    "method",
+    ["ModelStatistics", "ModelConfig", "RepositoryIndex", "RepositoryModelLoad", "RepositoryModelUnload"],
+)
+async def test_a_grpc_method_that_is_not_offered_is_unimplemented_by_name(
+    any_pair_predictor: Predictor, method: str
+) -> None:
+    """A request of no fields is a valid one of every message."""
+    path = f"/inference.GRPCInferenceService/{method}"
+    async with grpc.aio.insecure_channel(any_pair_predictor.grpc_address) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await channel.unary_unary(path)(b"")
+    assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert path in (refused.value.details() or "")
+
+
 async def test_grpc_clients_can_ask_for_the_services_and_their_messages(
     any_pair_predictor: Predictor,
 ) -> None:
