@@ -28,6 +28,7 @@
         ├── Conflict                  409: another field manager owns a field that we apply
         ├── Outdated                  409: the object is not the one any more that was read before
         ├── Forbidden                 401, 403: the service account may not do this
+        ├── ClusterUnnamed            what names this cluster may not be read, and is needed
         ├── Rejected                  400, 422: validation or admission refused the object
         └── LeaseLost                 another process leads, or may lead                           retryable
 
@@ -225,6 +226,12 @@ class Forbidden(ClusterError):
     """The service account may not do this."""
 
     reason = "Forbidden"
+
+
+class ClusterUnnamed(ClusterError):
+    """The uid that names this cluster may not be read, and an installation has no other name."""
+
+    reason = "ClusterUnnamed"
 
 
 class Rejected(ClusterError):

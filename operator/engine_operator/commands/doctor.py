@@ -7,6 +7,7 @@ from engine_operator.cluster.client import ClusterClient
 from engine_operator.cluster.connection import Connection
 from engine_operator.cluster.crs import source_spec
 from engine_operator.cluster.events import EventRecorder
+from engine_operator.cluster.identity import ClusterIdentity
 from engine_operator.cluster.knative import knative_settings
 from engine_operator.cluster.resources import ENGINES, INFERENCE_SERVICES, REVISIONS, SERVAL_SOURCES
 from engine_operator.commands.plan import refuse
@@ -16,7 +17,6 @@ from engine_operator.domain.engine import Defaults
 from engine_operator.domain.names import require_namespace
 from engine_operator.domain.observed import KnativeSettings
 from engine_operator.errors import OperatorError
-from engine_operator.loops.operator import installation_uid
 from engine_operator.loops.sources import ServalClients, Sources, Tools
 from engine_operator.serval.client import Timeouts
 from engine_operator.settings import Settings
@@ -100,19 +100,16 @@ def _knative(found: KnativeSettings) -> list[Finding]:
 
 
 async def _sources(settings: Settings, cluster: ClusterClient, namespace: str) -> AsyncIterator[Finding]:
-    tools = Tools(cluster, EventRecorder(cluster, "doctor"), Defaults({}), await installation_uid(cluster))
+    tools = Tools(cluster, EventRecorder(cluster, "doctor"), Defaults({}), ClusterIdentity(cluster))
     clients = ServalClients(cluster, Timeouts())
     sources = Sources(tools, StoreBook(cluster, settings.patience(), touch=False), clients, trust=60.0)
     try:
         async for item in cluster.list(SERVAL_SOURCES, namespace):
             source = source_spec(item)
             name = f"ServalSource {source.namespace}/{source.name}"
-            installation = source.installation or sources.installation(source.namespace, source.name)
-            state = await sources.stores.state(
-                source.artifact_store, installation, sources.owner(source.namespace, source.name)
-            )
+            state = await sources.storage(source)
             if state.problem is None:
-                yield Finding(True, f"{name}: {source.artifact_store.uri}/{installation} can be read")
+                yield Finding(True, f"{name}: {source.artifact_store.uri}/{state.installation} can be read")
             else:
                 yield Finding(False, f"{name}: {state.problem.reason}: {state.problem.message}")
             try:

@@ -10,6 +10,7 @@ from engine_operator.cluster.client import ClusterClient
 from engine_operator.cluster.connection import Connection
 from engine_operator.cluster.crs import source_spec
 from engine_operator.cluster.events import EventRecorder
+from engine_operator.cluster.identity import ClusterIdentity
 from engine_operator.cluster.knative import knative_settings
 from engine_operator.cluster.reader import ClusterReader
 from engine_operator.cluster.resources import SERVAL_SOURCES, Json
@@ -22,7 +23,6 @@ from engine_operator.executor import summary
 from engine_operator.loops.engines import Board
 from engine_operator.loops.inbox import SourceKey
 from engine_operator.loops.look import Looker
-from engine_operator.loops.operator import installation_uid
 from engine_operator.loops.poll import Poller
 from engine_operator.loops.sources import ServalClients, Sources, Tools
 from engine_operator.loops.sweep import Found, Sweeper, SweepParts
@@ -62,7 +62,7 @@ async def _plan(settings: Settings, cluster: ClusterClient, namespace: str) -> l
         cluster,
         EventRecorder(cluster, settings.identity),
         defaults(image, settings.runtime_image_gpu or image),
-        await installation_uid(cluster),
+        ClusterIdentity(cluster),
     )
     clients = ServalClients(cluster, Timeouts())
     try:

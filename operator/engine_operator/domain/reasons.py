@@ -158,6 +158,12 @@ ARTIFACT_STORE_IN_USE = _reason(
     "The installation's folder carries another cluster's marker that is younger than a day. Nothing is collected "
     "there; give this installation its own `spec.installation`.",
 )  # fmt: skip
+CLUSTER_UNNAMED = _reason(
+    "ClusterUnnamed", "StorageReady",
+    "The folder in the artifact store is named after the uid of the namespace `kube-system`, which the operator may "
+    "not read. Set `spec.installation` on the ServalSource, or allow reading (the chart's `rbac.readClusterId`); "
+    "engines with `spec.model` need the latter. Looked at again by every sweep.",
+)  # fmt: skip
 
 # Degraded
 AS_EXPECTED = _reason("AsExpected", "Degraded", "Nothing needs a person.")

@@ -13,16 +13,17 @@ from engine_operator.cluster.crs import engine_spec
 from engine_operator.cluster.engine_status import read_engine_status
 from engine_operator.cluster.events import EventRecorder
 from engine_operator.cluster.facts import created
+from engine_operator.cluster.identity import ClusterIdentity
 from engine_operator.cluster.knative import knative_settings
 from engine_operator.cluster.reader import ClusterReader, Survey
-from engine_operator.cluster.resources import NAMESPACES, SERVAL_SOURCES, Json
+from engine_operator.cluster.resources import LEASES, SERVAL_SOURCES, Json
 from engine_operator.context import StoreBook
 from engine_operator.domain.engine import EngineSpec, ModelSpec
 from engine_operator.domain.keys import EngineId
 from engine_operator.domain.observed import KnativeSettings
 from engine_operator.domain.policy import Policy
 from engine_operator.domain.serval_facts import servable
-from engine_operator.errors import ClusterError, Forbidden, LeaseLost, OperatorError, UsageError
+from engine_operator.errors import ClusterError, LeaseLost, OperatorError, UsageError
 from engine_operator.health import Pulse
 from engine_operator.loops.cost import PodSeconds
 from engine_operator.loops.engines import Board, EngineLoop, Rhythm
@@ -85,13 +86,12 @@ class Work:
     async def run(self) -> None:
         """Until cancelled, or until the Lease is lost."""
         settings = self._settings
-        cluster_uid = await installation_uid(self._cluster)
         image = settings.runtime_image_cpu
         tools = Tools(
             self._cluster,
             EventRecorder(self._cluster, settings.identity),
             defaults(image, settings.runtime_image_gpu or image),
-            cluster_uid,
+            ClusterIdentity(self._cluster, ObjectRef(LEASES, self._namespaces[0], settings.lease_name)),
         )
         clients = ServalClients(self._cluster, Timeouts(long_poll=settings.long_poll_timeout))
         self._sources = Sources(
@@ -279,18 +279,6 @@ def sweep_rhythm(settings: Settings) -> SweepRhythm:
         collect=settings.seconds(settings.collect_every),
         first_retry=settings.seconds(5.0, 0.5),
     )
-
-
-async def installation_uid(cluster: ClusterClient) -> str:
-    """What names this cluster for good: the uid of the namespace kube-system. Raises ClusterError."""
-    try:
-        found = await cluster.get(ObjectRef(NAMESPACES, None, "kube-system"))
-    except Forbidden as error:
-        raise UsageError(
-            "the namespace kube-system can't be read; the Role for it is part of the chart, "
-            "or set spec.installation on every ServalSource"
-        ) from error
-    return str(found["metadata"]["uid"])
 
 
 def _fingerprint(item: Json) -> tuple[object, ...]:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from engine_operator.cluster.client import ClusterClient
 from engine_operator.cluster.credentials import serval_auth, serval_values
 from engine_operator.cluster.events import EventRecorder
+from engine_operator.cluster.identity import ClusterIdentity
 from engine_operator.context import SourceContext, StoreBook, StoreState
 from engine_operator.domain import reasons
 from engine_operator.domain.engine import Defaults, EngineSpec, ObjectStore, SourceRef, SourceSpec
 from engine_operator.domain.keys import installation_name
 from engine_operator.domain.serval_facts import Verdict
-from engine_operator.errors import ServalUnreachable
+from engine_operator.errors import ClusterError, ServalUnreachable
 from engine_operator.executor import Executor
 from engine_operator.loops.inbox import SourceKey
 from engine_operator.observe import Surroundings
@@ -78,7 +79,7 @@ class _Resolver:
         return await self.sources.clients.client(self.context.source)
 
     async def store(self) -> ArtifactStore:
-        place, installation = self.sources.place(self.engine, self.context)
+        place, installation = await self.sources.place(self.engine, self.context)
         return await self.sources.stores.open(self.engine.namespace, place, installation)
 
 
@@ -94,7 +95,7 @@ class _SourceResolver:
 
     async def store(self) -> ArtifactStore:
         source = self.source
-        installation = source.installation or self.sources.installation(source.namespace, source.name)
+        installation = source.installation or await self.sources.installation(source.namespace, source.name)
         return await self.sources.stores.open(source.namespace, source.artifact_store, installation)
 
 
@@ -105,8 +106,8 @@ class Tools:
     cluster: ClusterClient
     events: EventRecorder
     defaults: Defaults
-    cluster_uid: str
-    """Of the namespace kube-system: names this cluster."""
+    identity: ClusterIdentity
+    """Names this cluster where a folder has no other name."""
 
 
 class Sources:
@@ -175,27 +176,37 @@ class Sources:
         """What carries out actions that belong to a source rather than to one of its engines."""
         return Executor(self.tools.cluster, self.tools.events, _SourceResolver(self, source))
 
-    def place(self, engine: EngineSpec, context: SourceContext | None) -> tuple[ObjectStore, str]:
-        """Where an engine's artifacts are: store and installation."""
+    async def place(self, engine: EngineSpec, context: SourceContext | None) -> tuple[ObjectStore, str]:
+        """Where an engine's artifacts are: store and installation. Raises ClusterError."""
         if context is not None:
             return context.storage.place, context.storage.installation
         if isinstance(engine.origin, SourceRef):
             raise ServalUnreachable(f"{engine.name} belongs to no ServalSource that is known")
-        return engine.origin.artifact_store, self.installation(engine.namespace, None)
+        return engine.origin.artifact_store, await self.installation(engine.namespace, None)
 
-    def installation(self, namespace: str, source: str | None) -> str:
-        """Default name of an installation's folder."""
-        return installation_name(self.tools.cluster_uid, namespace, source)
+    async def installation(self, namespace: str, source: str | None) -> str:
+        """Default name of an installation's folder. Raises ClusterError."""
+        return installation_name(await self.tools.identity.uid(), namespace, source)
 
-    def owner(self, namespace: str, source: str | None) -> Owner:
-        """Whose mark an installation's folder carries."""
-        return Owner(self.tools.cluster_uid, namespace, source or "")
+    async def storage(self, source: SourceSpec) -> StoreState:
+        """The state of a source's store."""
+        return await self._state(source.namespace, source.name, source.artifact_store, source.installation)
 
     async def _model_storage(self, namespace: str, place: ObjectStore) -> StoreState:
         known = self._models.get((namespace, place))
         if known is not None and known[1].problem is None and self._clock() - known[0] < self._trust:
             return known[1]
-        installation = self.installation(namespace, None)
-        state = await self.stores.state(place, installation, self.owner(namespace, None))
+        state = await self._state(namespace, None, place, None)
         self._models[namespace, place] = (self._clock(), state)
         return state
+
+    async def _state(
+        self, namespace: str, source: str | None, place: ObjectStore, installation: str | None
+    ) -> StoreState:
+        """A store whose folder can't be named is as good as one that can't be reached: a problem of its own."""
+        try:
+            name = installation or await self.installation(namespace, source)
+            owner = Owner(await self.tools.identity.mark(), namespace, source or "")
+        except ClusterError as error:
+            return StoreState(place, installation or "", None, Verdict(error.reason, str(error)))
+        return await self.stores.state(place, name, owner)

@@ -164,7 +164,7 @@ class Sweeper:
 
     async def find(self, source: SourceSpec, status: SourceStatus, survey: Survey) -> Found:
         """Gather and decide, without changing anything."""
-        storage = await self._storage(source)
+        storage = await self._parts.sources.storage(source)
         listed, problem = await self._listed(source)
         mine = engines_of(source.name, survey)
         view = SourceView(
@@ -177,12 +177,6 @@ class Sweeper:
         )
         planned = plan_source(view, datetime.now(UTC), self._parts.policy)
         return Found(view, planned, storage, problem, self._parts.knative())
-
-    async def _storage(self, source: SourceSpec) -> StoreState:
-        sources = self._parts.sources
-        installation = source.installation or sources.installation(source.namespace, source.name)
-        owner = sources.owner(source.namespace, source.name)
-        return await sources.stores.state(source.artifact_store, installation, owner)
 
     async def _listed(self, source: SourceSpec) -> tuple[tuple[ServalEngine, ...] | None, Verdict | None]:
         """A complete list, or why there is none."""
