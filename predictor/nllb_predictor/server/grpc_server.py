@@ -28,7 +28,9 @@ def _not_offered(method: str) -> Any:
 
     async def refuse(request: Any, context: Any) -> None:
         del request
-        words = f"Unimplemented: there is no method {method[:200]}; server reflection lists those that there are."
+        words = (
+            f"Unimplemented: there is no method {method[:200]}; server reflection lists those that there are."
+        )
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, words)
 
     return grpc.unary_unary_rpc_method_handler(refuse)

@@ -8,7 +8,8 @@ from typing import Any, cast
 import jsonschema
 import pytest
 
-from nllb_predictor.errors import NotReady, ProbeMismatch, ShuttingDown
+from nllb_predictor import cli
+from nllb_predictor.errors import NotReady, ProbeMismatch, ShuttingDown, SourceMissing
 from nllb_predictor.server import termination
 from nllb_predictor.server.lifecycle import Lifecycle, PhaseName, Served, State, process_start
 from serval_live_contract import schema
@@ -98,5 +99,11 @@ def test_the_termination_line_follows_the_schema_and_stays_short(tmp_path: Path)
     assert len(text.encode()) <= 4096
 
 
-def test_a_termination_log_that_cannot_be_written_hides_nothing(tmp_path: Path) -> None:
-    termination.write(str(tmp_path / "no" / "such" / "folder"), ProbeMismatch("no"))
+@pytest.mark.usefixtures("own_process_settings")
+def test_a_termination_log_that_cannot_be_written_hides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SERVAL_LIVE_TERMINATION_LOG", str(tmp_path / "no" / "such" / "folder"))
+    code = cli.main(["convert", str(tmp_path / "nothing"), str(tmp_path / "model")])
+    assert code == SourceMissing.exit_code
+    assert f"SourceMissing: {tmp_path / 'nothing'} does not exist." in capsys.readouterr().err
