@@ -41,9 +41,12 @@ prove: setup ## Swap each guarded function for its naive version and expect its 
 	@$(BIN)/python -m tests.support.prove
 
 ##@ Figures and images
-.PHONY: bench images
+.PHONY: bench gpu-check images
 bench: setup ## Run all benchmarks, or one with NAME=conversion
 	@$(BIN)/python -m benchmarks $(NAME)
+
+gpu-check: setup ## On a machine with a GPU: compute types, probes and memory, written into docs/gpu.md
+	@$(BIN)/python -m benchmarks.gpu_check
 
 images: setup ## Build all images and push them with REGISTRY=…
 	@scripts/images $(REGISTRY)
