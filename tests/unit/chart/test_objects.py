@@ -144,10 +144,21 @@ def test_who_may_reach_a_predictor_pod(render: Render) -> None:
         <= render({}).one("Deployment")["spec"]["template"]["metadata"]["labels"].items()
     )
     assert client["podSelector"]["matchLabels"] == {"serval-live.dev/engine-client": "true"}
+    assert client["namespaceSelector"]["matchExpressions"][0]["values"] == ["serval-live"]
     assert data_plane["namespaceSelector"]["matchExpressions"][0]["values"] == [
         "knative-serving",
         "kourier-system",
     ]
+
+
+def test_no_namespace_that_nobody_named_may_call_a_predictor_pod(render: Render) -> None:
+    values = {"watchNamespaces": ["ruth"], "networkPolicy": {"clientNamespaces": ["web"]}}
+    policy = render(values).one("NetworkPolicy", "serval-live-predictors")
+    selectors = [peer["namespaceSelector"] for rule in policy["spec"]["ingress"] for peer in rule["from"]]
+    assert len(selectors) == 3
+    assert {} not in selectors
+    named = [one["matchExpressions"][0]["values"] for one in selectors if "matchExpressions" in one]
+    assert ["web"] in named
 
 
 def test_nobody_reaches_a_conversion_pod(render: Render) -> None:

@@ -126,6 +126,7 @@ OTHER: dict[str, Any] = {
     "tolerations": [{"operator": "Exists"}],
     "affinity": {"nodeAffinity": {}},
     "networkPolicy.dataPlaneNamespaces": ["istio-system"],
+    "networkPolicy.clientNamespaces": ["web"],
     "networkPolicy.clientLabels": {"a": "b"},
     "metrics.serviceMonitor.labels": {"a": "b"},
     "metrics.serviceMonitor.interval": "10s",
