@@ -139,8 +139,8 @@ def page(text: str, found: Found, when: str, version: str) -> str:
         *rows,
         "",
         (
-            f"Memory: {memory.before} MiB before, {memory.baseline} MiB after the first turn of each model; after each of "
-            f"{len(memory.after)} more turns at most {max(memory.after)} MiB: "
+            f"Memory: {memory.before} MiB before, {memory.baseline} MiB after the first turn of each model; after each "
+            f"of {len(memory.after)} more turns at most {max(memory.after)} MiB: "
             f"{'back to the baseline' if memory.back else '**not back to the baseline**'} within {MARGIN_MIB} MiB."
         ),
     ]
