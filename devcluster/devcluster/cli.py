@@ -89,7 +89,7 @@ def _add_image_commands(add: Add) -> None:
     build.add_argument("--target", required=True, help="stage of the Dockerfile: predictor, operator, ...")
     build.add_argument("--tag", help="full name (default: the one that image-name prints)")
     build.add_argument("--load", action="store_true", help="load it into the cluster as well")
-    build.add_argument("--push", action="store_true", help="push it to the registry of its name as well")
+    build.add_argument("--push", action="store_true", help="push it, and print its digest behind its name")
     name = add("image-name", _image_name, "Print an image's name; its tag changes when its content does.")
     name.add_argument("--target", required=True, help="stage of the Dockerfile")
 
@@ -188,9 +188,8 @@ def _build_image(options: argparse.Namespace) -> int:
     images.build(images.BuildRequest(options.target, tag))
     if options.load:
         backends.current().load_image(tag)
-    if options.push:
-        images.push(tag)
-    print(tag)
+    digest = f"@{images.push(tag)}" if options.push else ""
+    print(tag + digest)
     return 0
 
 

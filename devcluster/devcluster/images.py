@@ -148,10 +148,15 @@ def export(name: str, archive: Path) -> None:
     run(["buildah", "push", "--quiet", name, f"docker-archive:{archive}:{name}"])
 
 
-def push(name: str) -> None:
-    """Pushes an image to the registry that its name says, with buildah's own credentials for it."""
-    with step(f"pushing {name}"):
-        run(["buildah", "push", "--quiet", name])
+def push(name: str) -> str:
+    """Pushes an image to the registry that its name says, with buildah's own credentials for it.
+
+    Returns the digest that the registry knows it by, `sha256:…`.
+    """
+    with step(f"pushing {name}"), tempfile.TemporaryDirectory() as scratch:
+        digest = Path(scratch) / "digest"
+        run(["buildah", "push", "--quiet", "--digestfile", digest, name])
+        return digest.read_text(encoding="utf-8").strip()
 
 
 def unknown(name: str) -> NoReturn:

@@ -1,6 +1,7 @@
 """Which files make an image's tag, and what an archive contains."""
 
 import json
+import os
 import subprocess
 import tarfile
 from pathlib import Path
@@ -153,3 +154,58 @@ def test_pip_settings_of_files_and_environment_are_read() -> None:
         "cert": "/etc/ca.crt",
         "find-links": "/a\n/b",
     }
+
+
+DIGEST = "sha256:" + "1f" * 32
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    """A program of this name, first in the search path of whoever puts `folder` there."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    (folder / name).chmod(0o755)
+
+
+def test_a_push_gives_the_digest_that_the_registry_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(
+        tmp_path / "bin",
+        "buildah",
+        f'[ "$3" = --digestfile ] && echo "$5" >{tmp_path}/to && echo {DIGEST} >"$4"',
+    )
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    assert images.push("registry.example.org/serval-live/operator:1") == DIGEST
+    assert (tmp_path / "to").read_text().strip() == "registry.example.org/serval-live/operator:1"
+
+
+def test_pushed_images_are_named_to_helm_by_digest(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[3]
+    copied = tmp_path / "scripts" / "images"
+    copied.parent.mkdir()
+    copied.write_bytes((root / "scripts" / "images").read_bytes())
+    program(tmp_path / "bin", "python", f'[ "$1" = -c ] && echo 0.1.0 || echo "$6@{DIGEST}"')
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", str(copied), "registry.example.org:5000"],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    repository = "registry.example.org:5000/serval-live"
+    assert done.stdout.split() == [
+        word
+        for value, target in (
+            ("image", "operator"),
+            ("predictor.image", "predictor"),
+            ("predictor.gpuImage", "predictor-gpu"),
+        )
+        for word in (
+            "--set",
+            f"{value}.repository={repository}/{target}",
+            "--set",
+            f"{value}.digest={DIGEST}",
+        )
+    ]
+    assert (tmp_path / "build" / "images" / "helm-flags").read_text() == done.stdout
