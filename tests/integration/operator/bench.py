@@ -12,8 +12,8 @@ import signal
 import sys
 import tarfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,33 @@ class OperatorProcess:
         await self.process.wait()
 
 
+class AuditLog:
+    """Writes of operators in one namespace, read from the API server's log as it grows."""
+
+    def __init__(self, file: Path, namespace: str) -> None:
+        self._file = file
+        self._namespace = namespace
+        self._read_to = file.stat().st_size
+        self.writes: list[Json] = []
+
+    def read(self) -> None:
+        """Take in what came since the last look."""
+        with self._file.open("rb") as log:
+            log.seek(self._read_to)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    return  # It is being written.
+                self._read_to += len(line)
+                if self._namespace.encode() in line and b"serval-live-operator" in line:
+                    self._take(json.loads(line))
+
+    def _take(self, entry: Json) -> None:
+        reference = entry.get("objectRef", {})
+        ours = reference.get("namespace") == self._namespace and reference.get("resource") != "leases"
+        if ours and entry["verb"] not in ("get", "list", "watch"):
+            self.writes.append(entry)
+
+
 @dataclass
 class Bench:
     """Everything around one operator."""
@@ -81,6 +108,9 @@ class Bench:
     bucket: str
     folder: Path
     operators: list[OperatorProcess] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._audit = AuditLog(self.plane.audit_log, self.namespace)
 
     # The operator
 
@@ -340,24 +370,8 @@ class Bench:
 
     def writes(self, since: float = 0.0) -> list[Json]:
         """Writes of the operator that the API server has answered, from its audit log; no Lease, no dry runs."""
-        found: list[Json] = []
-        for entry in self._audit():
-            if entry["verb"] in ("get", "list", "watch"):
-                continue
-            reference = entry.get("objectRef", {})
-            if reference.get("namespace") != self.namespace or reference.get("resource") == "leases":
-                continue
-            if "serval-live-operator" in entry.get("userAgent", "") and _seconds(entry) >= since:
-                found.append(entry)
-        return found
-
-    def _audit(self) -> Iterator[Json]:
-        with self.plane.audit_log.open(encoding="utf-8") as lines:
-            for line in lines:
-                try:
-                    yield json.loads(line)
-                except ValueError:
-                    return  # The last line is being written.
+        self._audit.read()
+        return [entry for entry in self._audit.writes if _seconds(entry) >= since]
 
     # For the reports of failing tests
 
@@ -367,8 +381,6 @@ class Bench:
 
 
 def _seconds(entry: Json) -> float:
-    from datetime import datetime
-
     return datetime.fromisoformat(entry["requestReceivedTimestamp"]).timestamp()
 
 

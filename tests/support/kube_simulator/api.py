@@ -10,6 +10,7 @@ from engine_operator.cluster.connection import from_kubeconfig
 Json = dict[str, Any]
 
 PODS = "api/v1/namespaces/{}/pods"
+NODES = "api/v1/nodes"
 SECRETS = "api/v1/namespaces/{}/secrets"
 SERVICES = "apis/serving.kserve.io/v1beta1/namespaces/{}/inferenceservices"
 REVISIONS = "apis/serving.knative.dev/v1/namespaces/{}/revisions"

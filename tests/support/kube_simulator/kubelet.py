@@ -4,13 +4,16 @@ import asyncio
 import base64
 import itertools
 import json
+import time
 from datetime import UTC, datetime
 
-from tests.support.kube_simulator.api import PODS, SECRETS, Api, Json
+from tests.support.kube_simulator.api import NODES, PODS, SECRETS, Api, Json
 from tests.support.kube_simulator.converter import Converter
 from tests.support.kube_simulator.world import Ending, World
 
 NODE = "simulated-node"
+HEARTBEAT = 10.0
+"""Seconds; Kubernetes gives a silent node up after forty."""
 REVISION_LABEL = "serving.knative.dev/revision"
 _addresses = itertools.count(1)
 
@@ -39,7 +42,17 @@ class Kubelet:
         self._world = world
         self._converter = converter
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._beaten = float("-inf")
         self.failures: list[BaseException] = []
+
+    async def beat(self) -> None:
+        """Say that the node lives: pods of a node that is unknown or silent are removed by Kubernetes."""
+        if time.monotonic() - self._beaten < HEARTBEAT:
+            return
+        self._beaten = time.monotonic()
+        await self._api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
+        ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": now(), "reason": "KubeletReady"}
+        await self._api.set_status(NODES, NODE, {"conditions": [ready]})
 
     async def tick(self, pods: list[Json]) -> None:
         """One look at all pods."""

@@ -46,6 +46,7 @@ class KubeSimulator:
     async def _run(self) -> None:
         while True:
             try:
+                await self._kubelet.beat()
                 pods = await self._api.list(PODS)
                 await self._kubelet.tick(pods)
                 await self.knative.tick(await self._api.list(SERVICES), await self._api.list(REVISIONS), pods)
