@@ -1,6 +1,8 @@
 """Whether an engine of Serval can be served."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +47,25 @@ def test_first_verdict_of_the_chain_is_told(
 ) -> None:
     verdict = servable(engine, selector)
     assert (verdict.reason if verdict else None) == reason
+
+
+PAGE = (Path(__file__).parents[4] / "docs" / "what-may-i-serve.md").read_text(encoding="utf-8")
+
+
+def test_the_page_about_servable_engines_names_only_reasons_that_exist() -> None:
+    known = {entry.reason for entry in reasons.ENTRIES}
+    # Kinds of the API are written like reasons.
+    named = set(re.findall(r"`([A-Z][a-z]+(?:[A-Z][a-z]+)+)`", PAGE)) - {"ServalSource", "TranslationEngine"}
+    assert len(named) >= 5
+    assert named - known == set()
+
+
+def test_its_table_lists_exactly_the_reasons_that_check_can_report() -> None:
+    listed = re.findall(r"^\| `([A-Z]\w+)` \|", PAGE, re.MULTILINE)
+    hopeless = [
+        replace(GOOD, type="echo"),
+        replace(GOOD, is_model_persisted=False),
+        replace(GOOD, model_revision=0),
+    ]
+    told = [verdict.reason for engine in hopeless if (verdict := servable(engine, ALL)) is not None]
+    assert sorted(listed) == sorted(told)
