@@ -15,13 +15,14 @@ from pathlib import Path
 from benchmarks.report import Figure, Report
 from devcluster.control_plane import ControlPlane
 from devcluster.s3 import S3Server
-from tests.integration.operator.bench import Bench
+from tests.integration.operator.bench import PODS, Bench
 from tests.integration.operator.setting_up import install_kinds, open_bench
 from tests.support.serval import EngineSpec
+from tests.support.waiting import eventually
 
 ENGINES = 50
-SETTLING = 120.0
-"""Seconds between the last engine's first service and the first counted second."""
+SETTLING = 30.0
+"""Seconds between the last pod's end and the first counted second."""
 MINUTES = float(os.environ.get("SERVAL_LIVE_BENCH_IDLE_MINUTES", "10"))
 
 
@@ -43,7 +44,8 @@ async def _measure(plane: ControlPlane, s3: S3Server, folder: Path) -> Report:
     async with open_bench(plane, s3, folder) as bench:
         operator = await bench.start_operator(time_factor="1", max_converting="10", max_rolling="10")
         await _fill(bench)
-        # Last looks at engines that have just begun to serve, and at Pods that go to sleep.
+        await eventually(lambda: _all_asleep(bench), timeout=300, interval=2.0, describe=bench.describe)
+        # The last pods' ends are still being told.
         await asyncio.sleep(SETTLING)
         since = time.time()
         print(f"  {ENGINES} engines serve; watching for {MINUTES:g} minutes", flush=True)
@@ -67,13 +69,18 @@ async def _fill(bench: Bench) -> None:
     """50 engines, built and served."""
     engines = [bench.serval.add_engine(EngineSpec(name=f"team:{n}")) for n in range(ENGINES)]
     model = bench.archive()
-    await bench.make_source()
+    await bench.make_source(serving={"scaleDownDelay": "10s", "window": "6s"})
     for engine in engines:
         await asyncio.to_thread(bench.serval.run_build, engine.id, model)
     for number, engine in enumerate(engines, 1):
         await bench.until_serves(engine.id, 1, timeout=400)
         if number % 10 == 0:
             print(f"  {number} of {ENGINES} engines serve", flush=True)
+
+
+async def _all_asleep(bench: Bench) -> bool:
+    pods = await bench.all(PODS)
+    return not any("serving.knative.dev/revision" in pod["metadata"]["labels"] for pod in pods)
 
 
 def _resident(pid: int) -> float:
