@@ -44,7 +44,7 @@ class Tier:
 
 def _pytest(name: str, folder: str, *options: str) -> list[str]:
     report = REPORTS / f"{name}.xml"
-    return [sys.executable, "-m", "pytest", folder, f"--junit-xml={report}", "--durations=0", "-q", *options]
+    return [sys.executable, "-m", "pytest", folder, f"--junit-xml={report}", "-q", *options]
 
 
 def _devcluster(*arguments: str) -> list[str]:
