@@ -123,7 +123,7 @@ async def tell() -> int:
 HOW_TO_GO_ON = f"""
 The cluster is still up; the installation in namespace {NAMESPACE} was removed again. To keep playing:
   .venv/bin/devcluster exec -- bash      a shell inside its network, with kubectl set up; in it:
-      python -m tests.support.live.play      install again, finish a build, and leave everything running to try things on
+      python -m tests.support.live.play      install again, and leave an engine to try things on
       kubectl explain translationengine.spec what an engine can be told
   .venv/bin/devcluster status            what runs, and where its logs are
   make cluster-down                      take everything away again
