@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
+from engine_operator.domain import wire
 from engine_operator.domain.keys import ConversionOptions, EngineId, Quantization, model_engine_id
 
 
@@ -291,6 +292,11 @@ def merged(engine: ServingSpec, source: ServingSpec) -> ServingSpec:
     return ServingSpec(**chosen)
 
 
+def _compute_type(wish: ServingSpec) -> str:
+    """Computing is tuned by variables of the predictor; this one has a default for each profile."""
+    return next((one.value for one in wish.env or () if one.name == wire.ENV_COMPUTE_TYPE), "")
+
+
 def effective(engine: EngineSpec, source: SourceSpec | None, defaults: Defaults) -> Effective:
     """Decide every field of an engine."""
     wish = merged(engine.serving, source.serving if source else ServingSpec())
@@ -310,7 +316,7 @@ def effective(engine: EngineSpec, source: SourceSpec | None, defaults: Defaults)
         window=wish.window or defaults.window,
         resources=wish.resources or base.resources,
         device=base.device,
-        compute_type=base.compute_type,
+        compute_type=_compute_type(wish) or base.compute_type,
         runtime_image=wish.runtime_image or base.runtime_image,
         image_chosen=wish.runtime_image is not None,
         node_selector=wish.node_selector or {},

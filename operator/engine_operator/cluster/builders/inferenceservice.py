@@ -142,7 +142,7 @@ def _environment(template: ServiceTemplate) -> list[Json]:
         variable(wire.ENV_ATTEMPT, template.attempt),
         variable("SERVAL_LIVE_CACHE_DIR", common.CACHE_DIR),
         variable("SERVAL_LIVE_DEVICE", serving.device),
-        variable("SERVAL_LIVE_COMPUTE_TYPE", serving.compute_type),
+        variable(wire.ENV_COMPUTE_TYPE, serving.compute_type),
         *common.store_environment(template.store, template.store.for_readers),
     ]
     taken = {entry["name"] for entry in environment}

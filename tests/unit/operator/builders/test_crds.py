@@ -1,5 +1,6 @@
 """The two CRDs as files; the API server's own judgement of them belongs to the integration tests."""
 
+import re
 from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 import yaml
 
 from engine_operator.domain import conditions, engine, keys
+from nllb_predictor.settings import ServeSettings, variable
 
 CRDS = {
     name: yaml.safe_load((files("engine_operator") / "crds" / f"{name}.yaml").read_text())
@@ -91,3 +93,19 @@ def test_condition_of_the_printer_column_exists() -> None:
     columns = CRDS["translationengines"]["spec"]["versions"][0]["additionalPrinterColumns"]
     assert any(conditions.AVAILABLE in column["jsonPath"] for column in columns)
     assert all(column["name"] for column in columns)
+
+
+OURS = {
+    "model_uri", "model_name", "engine_id", "model_revision", "manifest_sha256", "attempt", "host", "rest_port",
+    "grpc_port", "cache_dir", "device", "s3_endpoint", "s3_region", "s3_ca_file", "termination_log",
+}  # fmt: skip
+"""Settings of a predictor that say which model it serves, from where, and where it listens: the operator's."""
+
+
+def test_people_may_set_every_setting_of_the_predictor_but_ours() -> None:
+    name = spec("translationengines")["serving"]["properties"]["env"]["items"]["properties"]["name"]
+    _, rule = name["x-kubernetes-validations"]
+    allowed = set(re.findall(r"'(SERVAL_LIVE_\w+)'", rule["rule"])) - {"SERVAL_LIVE_"}
+    assert allowed == {variable(one) for one in set(ServeSettings.__dataclass_fields__) - OURS}
+    told = re.findall(r"(?:SERVAL_LIVE)?_([A-Z]\w+)", rule["message"])
+    assert {f"SERVAL_LIVE_{one}" for one in told} == allowed

@@ -167,6 +167,14 @@ def test_peoples_variables_never_replace_ours() -> None:
     assert len(names) == len(set(names))
 
 
+def test_a_person_may_choose_the_compute_type_of_a_profile() -> None:
+    wish = ServingSpec(profile=Profile.GPU, env=(EnvVar("SERVAL_LIVE_COMPUTE_TYPE", "float16"),))
+    found = inference_service(template(wish))
+    assert environment(found)["SERVAL_LIVE_COMPUTE_TYPE"] == "float16"
+    names = [e["name"] for e in container(found)["env"]]
+    assert names.count("SERVAL_LIVE_COMPUTE_TYPE") == 1
+
+
 def test_a_retry_changes_one_environment_value() -> None:
     first, second = inference_service(template()), inference_service(template(attempt=2))
     assert container(first)["env"] != container(second)["env"]
