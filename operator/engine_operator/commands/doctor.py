@@ -1,5 +1,7 @@
 """`engine-operator doctor`: what this cluster and these sources lack, each with what to do about it."""
 
+import json
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -12,9 +14,9 @@ from engine_operator.cluster.knative import knative_settings
 from engine_operator.cluster.resources import ENGINES, INFERENCE_SERVICES, REVISIONS, SERVAL_SOURCES
 from engine_operator.commands.plan import refuse
 from engine_operator.context import StoreBook
-from engine_operator.domain.budget import WakeBudget, time_chain
+from engine_operator.domain.budget import TimeChain, WakeBudget, time_chain
 from engine_operator.domain.engine import Defaults
-from engine_operator.domain.names import require_namespace
+from engine_operator.domain.names import DISCOVERED_LENGTH, LABEL_MAX, PREDICTOR, TAG, require_namespace
 from engine_operator.domain.observed import KnativeSettings
 from engine_operator.errors import OperatorError
 from engine_operator.loops.sources import ServalClients, Sources, Tools
@@ -61,17 +63,19 @@ async def findings(settings: Settings, cluster: ClusterClient, namespace: str) -
         except OperatorError as error:
             yield Finding(False, f"{resource.plural}.{resource.group}: {error}")
             return
-    for finding in _knative(await knative_settings(cluster, settings.knative_namespace)):
+    knative = await knative_settings(cluster, settings.knative_namespace)
+    for finding in knative_findings(knative, settings.knative_namespace):
         yield finding
+    yield name_finding(knative, namespace)
     async for finding in _sources(settings, cluster, namespace):
         yield finding
 
 
-def _knative(found: KnativeSettings) -> list[Finding]:
+def knative_findings(found: KnativeSettings, where: str) -> list[Finding]:
+    """What Knative's settings, read in the namespace `where`, allow."""
     chain = time_chain(
         WakeBudget(), Defaults({}).scale_down_delay, Defaults({}).window, found.max_revision_timeout_seconds
     )
-    patch = 'kubectl patch configmap {} -n knative-serving --type merge -p \'{{"data":{{"{}":"true"}}}}\''
     wishes = (
         (
             found.allow_zero_initial_scale,
@@ -93,10 +97,46 @@ def _knative(found: KnativeSettings) -> list[Finding]:
         elif value:
             findings.append(Finding(True, f"Knative's {key} is true"))
         else:
-            findings.append(Finding(None, f"{why} need: {patch.format(config_map, key)}"))
+            patch = json.dumps({"data": {key: "true"}}, separators=(",", ":"))
+            told = f"kubectl patch configmap {config_map} -n {where} --type merge -p '{patch}'"
+            findings.append(Finding(None, f"{why} need: {told}"))
+    return [*findings, *_time_out(found.max_revision_timeout_seconds, chain)]
+
+
+def _time_out(cap: int | None, chain: TimeChain) -> list[Finding]:
+    name = "Knative's max-revision-timeout-seconds"
+    unread = [Finding(None, f"{name} can't be read; its default, 600, is assumed")] if cap is None else []
     if chain.cap_warning:
-        findings.append(Finding(None, chain.cap_warning))
-    return findings
+        return [*unread, Finding(None, chain.cap_warning)]
+    wake = int(chain.wake.total_seconds())
+    return [*unread, Finding(True, f"{name} is {cap}; a wake may take {wake} s")]
+
+
+def name_finding(found: KnativeSettings, namespace: str) -> Finding:
+    """The arithmetic of names: what Knative's domain template makes of them, and how much of a DNS label that takes.
+
+    Where the template keeps name and namespace apart there is more room, but it can be changed at any time, and names
+    cannot: the operator always counts the joined form.
+    """
+    used = len(TAG) + DISCOVERED_LENGTH + len(PREDICTOR) + len(namespace)
+    sum_ = (
+        f"{TAG!r} {len(TAG)} + e<engine id> {DISCOVERED_LENGTH} + {PREDICTOR!r} {len(PREDICTOR)} + "
+        f"{namespace!r} {len(namespace)} = {used} of {LABEL_MAX} characters"
+    )
+    if found.domain_template is None:
+        told, good = "can't be read; one that joins name and namespace is assumed", None
+    else:
+        joins = (
+            "joins name and namespace" if _joins(found.domain_template) else "keeps name and namespace apart"
+        )
+        told, good = f"{found.domain_template} {joins}", True
+    return Finding(good if used <= LABEL_MAX else False, f"Knative's domain-template {told}; names: {sum_}")
+
+
+def _joins(template: str) -> bool:
+    """Whether a domain template puts name and namespace into one label: its first one, up to a dot outside braces."""
+    first = re.split(r"\.(?![^{}]*\}\})", template)[0]
+    return ".Namespace" in first and ".Name" in first.replace(".Namespace", "")
 
 
 async def _sources(settings: Settings, cluster: ClusterClient, namespace: str) -> AsyncIterator[Finding]:
