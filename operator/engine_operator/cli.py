@@ -44,13 +44,7 @@ def parser() -> argparse.ArgumentParser:
         description="Needs no cluster. Ends with 1 if no engine can be served.",
     )
     check.add_argument("--url", required=True, help="Serval's base address, e.g. https://prod.serval-api.org")
-    check.add_argument(
-        "--api-key-file",
-        required=True,
-        type=Path,
-        metavar="FILE",
-        help="file with an API key of the account; scope read:translation_engines is enough",
-    )
+    _credentials(check)
     _output(check)
     plan = commands.add_parser("plan", help="print what one sweep would do; changes nothing")
     _namespaces(plan)
@@ -79,9 +73,16 @@ async def _command(options: argparse.Namespace) -> int:
     if options.command == "reasons":
         return _reasons(options.reason)
     if options.command == "check":
-        from engine_operator.commands.check import check, read_key
+        from engine_operator.commands.check import CredentialFiles, check
 
-        return await check(options.url, read_key(options.api_key_file), options.output)
+        files = CredentialFiles(
+            api_key=options.api_key_file,
+            client_id=options.client_id_file,
+            client_secret=options.client_secret_file,
+            token_url=options.token_url,
+            audience=options.audience,
+        )
+        return await check(options.url, files.auth(), options.output)
     return await _with_cluster(options)
 
 
@@ -125,6 +126,25 @@ def _namespaces(command: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="namespace to work in, may be repeated (default: the pod's or the context's own)",
     )
+
+
+def _credentials(command: argparse.ArgumentParser) -> None:
+    """Files rather than values: a command line is read by everybody on the machine."""
+    group = command.add_argument_group(
+        "credentials",
+        "An API key, or a client of the identity provider; scope read:translation_engines is enough.",
+    )
+    group.add_argument(
+        "--api-key-file", type=Path, metavar="FILE", help="file with an API key of the account"
+    )
+    group.add_argument("--client-id-file", type=Path, metavar="FILE", help="file with a client id")
+    group.add_argument(
+        "--client-secret-file", type=Path, metavar="FILE", help="file with that client's secret"
+    )
+    group.add_argument(
+        "--token-url", metavar="URL", help="address that gives out tokens, https://…/oauth/token"
+    )
+    group.add_argument("--audience", help="for whom tokens are asked (default https://serval-api.org/)")
 
 
 def _output(command: argparse.ArgumentParser) -> None:

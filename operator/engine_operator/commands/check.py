@@ -1,13 +1,15 @@
 """`engine-operator check`: which engines of an account can be served, and why not, before anything is installed."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import httpx
 
 from engine_operator.domain.engine import EngineSelector
 from engine_operator.domain.serval_facts import ServalEngine, servable
 from engine_operator.errors import UsageError
-from engine_operator.serval.auth import ApiKeyAuth
+from engine_operator.serval.auth import ApiKeyAuth, ClientCredentials, ClientCredentialsAuth
 from engine_operator.serval.client import ServalClient
 from engine_operator.serval.facts import facts_of
 
@@ -36,20 +38,48 @@ async def rows(client: ServalClient) -> list[Row]:
     return sorted(found, key=lambda row: (not row.servable, row.engine.name, row.engine.id))
 
 
-def read_key(file: Path) -> str:
-    """The API key in a file. Raises UsageError."""
+@dataclass(frozen=True)
+class CredentialFiles:
+    """Where the account's credentials are: a key, or a client of the identity provider."""
+
+    api_key: Path | None = None
+    client_id: Path | None = None
+    client_secret: Path | None = None
+    token_url: str | None = None
+    audience: str | None = None
+
+    def auth(self) -> httpx.Auth:
+        """How to prove who we are. Raises UsageError where nothing, half of it, or both are given."""
+        ours = {"--client-id-file": self.client_id, "--client-secret-file": self.client_secret}
+        given = [name for name, value in {**ours, "--token-url": self.token_url}.items() if value]
+        if self.api_key is not None:
+            if given or self.audience:
+                raise UsageError("--api-key-file or a client's flags, not both")
+            return ApiKeyAuth(_read("--api-key-file", self.api_key))
+        if self.client_id is None or self.client_secret is None or not self.token_url:
+            wanted = "--api-key-file, or --client-id-file, --client-secret-file and --token-url"
+            raise UsageError(f"give {wanted}; given: {', '.join(given) or 'nothing'}")
+        client = ClientCredentials(
+            self.token_url,
+            _read("--client-id-file", self.client_id),
+            _read("--client-secret-file", self.client_secret),
+        )
+        return ClientCredentialsAuth(replace(client, audience=self.audience) if self.audience else client)
+
+
+def _read(flag: str, file: Path) -> str:
     try:
-        key = file.read_text(encoding="utf-8").strip()
+        found = file.read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise UsageError(f"--api-key-file {file}: {error.strerror}") from error
-    if not key:
-        raise UsageError(f"--api-key-file {file} is empty")
-    return key
+        raise UsageError(f"{flag} {file}: {error.strerror}") from error
+    if not found:
+        raise UsageError(f"{flag} {file} is empty")
+    return found
 
 
-async def check(url: str, key: str, output: str) -> int:
+async def check(url: str, auth: httpx.Auth, output: str) -> int:
     """Print the list; 0 if at least one engine can be served, else 1."""
-    async with ServalClient(url, ApiKeyAuth(key)) as client:
+    async with ServalClient(url, auth) as client:
         found = await rows(client)
     print(as_json(found) if output == "json" else as_text(found))
     return 0 if any(row.servable for row in found) else 1

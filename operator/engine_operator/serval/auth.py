@@ -37,7 +37,6 @@ class ClientCredentials:
 class ClientCredentialsAuth(httpx.Auth):
     """Bearer token, fetched at first use, renewed at 80 % of its life and once more after a 401."""
 
-    requires_response_body = True
     LONGEST_LIFE = 20 * 60.0
     """Seconds. Renewed at least this often, since a revoked grant would otherwise be noticed late."""
 
@@ -50,12 +49,12 @@ class ClientCredentialsAuth(httpx.Auth):
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
         fresh = False
         if not self._token or self._clock() >= self._renew_at:
-            self._accept((yield await self._ask()))
+            await self._accept((yield await self._ask()))
             fresh = True
         request.headers["Authorization"] = f"Bearer {self._token}"
         response = yield request
         if response.status_code == 401 and not fresh:
-            self._accept((yield await self._ask()))
+            await self._accept((yield await self._ask()))
             request.headers["Authorization"] = f"Bearer {self._token}"
             yield request
 
@@ -71,11 +70,12 @@ class ClientCredentialsAuth(httpx.Auth):
         await request.aread()
         return request
 
-    def _accept(self, response: httpx.Response) -> None:
+    async def _accept(self, response: httpx.Response) -> None:
         if response.status_code in (400, 401, 403):
             raise ServalRefusedCredentials(f"{self._credentials.token_url} answered {response.status_code}")
         if response.status_code != 200:
             raise ServalMisbehaved(f"{self._credentials.token_url} answered {response.status_code}")
+        await response.aread()  # httpx reads bodies for a plain `auth_flow` only, not for this one.
         try:
             body = response.json()
             token, life = str(body["access_token"]), float(body.get("expires_in", self.LONGEST_LIFE))
