@@ -54,6 +54,9 @@ def _parser() -> argparse.ArgumentParser:
         step = commands.add_parser(name, help=f"one step of make: {text}")
         step.add_argument("--steps", type=int, help="training steps, other than the recipe's")
         step.add_argument("--data", type=Path, help="folder for the results (default: tests/data)")
+    commands.add_parser(
+        "texts", help="install the Bible texts that the model is made of and that a test reads"
+    )
     wide = commands.add_parser("widen", help="write the 600M-shaped model with the same answers")
     wide.add_argument("small", type=Path)
     wide.add_argument(
@@ -98,6 +101,11 @@ def judge(places: Places, recipe: Recipe) -> None:
     print("chrF on the held-out books: " + ", ".join(f"{way} {figure}" for way, figure in figures.items()))
     if low := [way for way, figure in figures.items() if figure < recipe.min_chrf]:
         raise QualityTooLow(f"below {recipe.min_chrf} for {', '.join(low)}")
+
+
+def _texts(options: argparse.Namespace) -> None:
+    del options
+    environment.ensure_texts(Corpus())
 
 
 def _places(options: argparse.Namespace) -> Places:
@@ -147,6 +155,7 @@ _COMMANDS = {
     "corpus": _corpus,
     "train": _train,
     "references": _references,
+    "texts": _texts,
     "widen": _widen,
     "check-widened": _check_widened,
     "archive": _archive,

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tinymodel import cli, environment
-from tinymodel.errors import QualityTooLow
-from tinymodel.settings import Places, Recipe
+from tinymodel.errors import QualityTooLow, SourceTextMissing
+from tinymodel.settings import Corpus, Places, Recipe
 from tinymodel.vocabulary import write_json
 
 
@@ -39,6 +39,25 @@ def test_the_training_environment_is_found_in_the_cache_that_is_named(
     assert environment.training_python() == folder / "bin" / "python"
     (tmp_path / "requirements.txt").write_text("numpy==2\n")
     assert environment.training_folder() != folder
+
+
+def test_missing_texts_are_named_where_they_cannot_be_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A machine with no text and no apt."""
+    monkeypatch.setattr(environment, "SWORD_FOLDER", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert cli.main(["texts"]) == SourceTextMissing.exit_code
+    assert "apt-get install sword-text-web sword-text-sparv" in capsys.readouterr().err
+
+
+def test_texts_that_are_there_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "SWORD_FOLDER", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "mods.d").mkdir()
+    for module in (Corpus().english_module, Corpus().spanish_module):
+        (tmp_path / "mods.d" / f"{module}.conf").touch()
+    assert cli.main(["texts"]) == 0
 
 
 def test_a_model_below_the_target_is_refused(tmp_path: Path) -> None:

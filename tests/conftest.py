@@ -1,0 +1,5 @@
+"""What holds for every tier."""
+
+from tests.support.skips import pytest_make_collect_report, pytest_runtest_makereport
+
+__all__ = ["pytest_make_collect_report", "pytest_runtest_makereport"]
