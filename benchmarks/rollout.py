@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -17,10 +18,11 @@ from benchmarks.report import ROOT, Figure, Report, median_figure
 from tests.support.live.caller import MINIMUM_CALLS, Caller, Calls
 from tests.support.live.kubectl import Object, condition
 from tests.support.live.models import TINY, archive, noisy_copy, references, sentences
-from tests.support.live.world import World
+from tests.support.live.world import NAMESPACE, SOURCE, World
 from tests.support.serval import EngineSpec
 
 ROLLOUTS = 20
+GRPC_ROLLOUTS = 4
 BEAM_SIZE = 4
 INSIDE = "SERVAL_LIVE_BENCH_INSIDE"
 
@@ -74,25 +76,61 @@ def _load_seconds(pods: list[Object], revision: int) -> float:
 
 
 async def _measure() -> Report:
-    own: list[float] = []
     with World() as world:
-        engine = world.serval.add_engine(EngineSpec(name="bench"))
-        name = f"e{engine.id}"
-        scratch = world.scratch
-        second = noisy_copy(scratch / "second", seed=2)
-        archives = [archive(second, scratch / "even.tar.gz"), archive(TINY, scratch / "odd.tar.gz")]
+        second = noisy_copy(world.scratch / "second", seed=2)
+        checkpoints = (second, TINY)
         verses = sentences(16)
-        said = [references(folder, scratch, verses, BEAM_SIZE) for folder in (second, TINY)]
-        expected = {revision: said[revision % 2] for revision in range(1, ROLLOUTS + 2)}
-        world.serval.run_build(engine.id, archives[1])
-        world.wait("revision 1", lambda: world.serving_revision(name) == 1, name=name)
-        caller = Caller(world.endpoint(name), verses, expected)
-        caller.start()
-        for revision in range(2, ROLLOUTS + 2):
-            own.append(await _roll(world, caller.calls, (engine.id, name, revision), archives[revision % 2]))
-            print(f"  rollout {revision - 1} of {ROLLOUTS}: own share {own[-1]:.1f} s", flush=True)
-        calls = await caller.stop()
-    return _report(own, calls)
+        said = [references(folder, world.scratch, verses, BEAM_SIZE) for folder in checkpoints]
+        models = [archive(folder, world.scratch / f"{folder.name}.tar.gz") for folder in checkpoints]
+        bench = Bench(world, verses, said, models)
+        rest = await _roll_out(bench, "rest", ROLLOUTS)
+        grpc = await _roll_out(bench, "grpc", GRPC_ROLLOUTS)
+    return _report(rest, grpc)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What all rollouts share; of the pairs, the second belongs to odd revisions."""
+
+    world: World
+    verses: list[str]
+    said: list[dict[str, str]]
+    models: list[Path]
+
+
+@dataclass(frozen=True)
+class Rolled:
+    """What rollouts over one protocol cost: our own share of each in seconds, and what the callers saw."""
+
+    own: list[float]
+    calls: Calls
+
+
+async def _roll_out(bench: Bench, protocol: str, count: int) -> Rolled:
+    """`count` rollouts of a new engine under constant calls over one protocol."""
+    world, name, own = bench.world, f"bench-{protocol}", []
+    engine = world.serval.add_engine(EngineSpec(name=name))
+    world.kubectl.apply(
+        {
+            "apiVersion": "serval-live.dev/v1alpha1",
+            "kind": "TranslationEngine",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": {
+                "source": {"servalSource": SOURCE, "engineId": engine.id},
+                "serving": {"protocol": protocol},
+            },
+        }
+    )
+    world.serval.run_build(engine.id, bench.models[1])
+    world.wait("revision 1", lambda: world.serving_revision(name) == 1, name=name)
+    expected = {revision: bench.said[revision % 2] for revision in range(1, count + 2)}
+    caller = Caller(world.endpoint(name), bench.verses, expected)
+    caller.start()
+    for revision in range(2, count + 2):
+        own.append(await _roll(world, caller.calls, (engine.id, name, revision), bench.models[revision % 2]))
+        print(f"  {protocol}, rollout {revision - 1} of {count}: own share {own[-1]:.1f} s", flush=True)
+    await caller.until_all_saw(count + 1)
+    return Rolled(own, await caller.stop())
 
 
 async def _roll(world: World, calls: Calls, what: tuple[str, str, int], model: Path) -> float:
@@ -111,21 +149,31 @@ async def _roll(world: World, calls: Calls, what: tuple[str, str, int], model: P
     return calls.first_seen[revision] - finished - conversion - load
 
 
-def _report(own: list[float], calls: Calls) -> Report:
-    for failure in calls.failures[:10]:
-        print(f"  failed call: {failure}", flush=True)
-    figures = (
-        median_figure("own share of build finished to first answer", own, "s", "<=", 5.0),
-        Figure(f"failed calls during {ROLLOUTS} rollouts", len(calls.failures), "calls", "==", 0),
-        Figure("calls", calls.total, "calls", ">=", MINIMUM_CALLS),
-        Figure("longest call", calls.longest, "s"),
-    )
+def _report(rest: Rolled, grpc: Rolled) -> Report:
+    figures: list[Figure] = [
+        median_figure("own share of build finished to first answer", rest.own, "s", "<=", 5.0),
+    ]
+    for protocol, rolled in (("REST", rest), ("gRPC", grpc)):
+        calls = rolled.calls
+        for failure in calls.failures[:10]:
+            print(f"  failed call: {failure}", flush=True)
+        figures += [
+            Figure(
+                f"{protocol}: failed calls during {len(rolled.own)} rollouts",
+                len(calls.failures),
+                "calls",
+                "==",
+                0,
+            ),
+            Figure(f"{protocol}: calls", calls.total, "calls", ">=", MINIMUM_CALLS),
+            Figure(f"{protocol}: longest call", calls.longest, "s"),
+        ]
     method = (
         "Real cluster, tiny trained model, float32, BlueGreen, 8 connections (half new for each call), 24 calls a "
         "second, every answer compared with CTranslate2's. Own share = build finished to first answer of the new "
         "revision, less the Job's start to completion and the pod's creation to ready (whole seconds)."
     )
-    return Report("rollout", method, figures)
+    return Report("rollout", method, tuple(figures))
 
 
 if __name__ == "__main__":
