@@ -180,8 +180,27 @@ def pack_archive(archive: Path, folder: Path) -> Path:
     return archive
 
 
+ROLES = {
+    "bos_token": "<s>",
+    "eos_token": "</s>",
+    "unk_token": "<unk>",
+    "pad_token": "<pad>",
+    "mask_token": "<mask>",
+}
+
+
 def _write_configs(folder: Path, recipe: Recipe, tokenizer: Tokenizer, rows: int) -> None:
-    config = {
+    for name, document in (
+        ("config.json", _network(recipe, rows)),
+        ("generation_config.json", _generation(recipe, tokenizer)),
+        ("tokenizer_config.json", _tokenizing(recipe)),
+        ("special_tokens_map.json", ROLES),
+    ):
+        (folder / name).write_text(json.dumps(document, indent=2))
+
+
+def _network(recipe: Recipe, rows: int) -> dict[str, Any]:
+    return {
         "_name_or_path": "facebook/nllb-200-distilled-600M",
         "activation_function": "relu",
         "architectures": ["M2M100ForConditionalGeneration"],
@@ -205,24 +224,25 @@ def _write_configs(folder: Path, recipe: Recipe, tokenizer: Tokenizer, rows: int
         "vocab_size": rows,
         **recipe.config,
     }
-    source, target = recipe.pair
+
+
+def _generation(recipe: Recipe, tokenizer: Tokenizer) -> dict[str, Any]:
     generation: dict[str, Any] = {
         "max_length": 200,
         "decoder_start_token_id": 2,
         "eos_token_id": 2,
         "pad_token_id": 1,
     }
+    target = recipe.pair[1]
     if recipe.forced and target is not None:
         generation["forced_bos_token_id"] = tokenizer.token_to_id(target)
-    roles = {
-        "bos_token": "<s>",
-        "eos_token": "</s>",
-        "unk_token": "<unk>",
-        "pad_token": "<pad>",
-        "mask_token": "<mask>",
-    }
-    tokenizer_config = {
-        **roles,
+    return generation
+
+
+def _tokenizing(recipe: Recipe) -> dict[str, Any]:
+    source, target = recipe.pair
+    return {
+        **ROLES,
         "additional_special_tokens": list(recipe.codes),
         "legacy_behaviour": recipe.legacy,
         "model_max_length": 1024,
@@ -230,10 +250,3 @@ def _write_configs(folder: Path, recipe: Recipe, tokenizer: Tokenizer, rows: int
         "tgt_lang": target,
         "tokenizer_class": "NllbTokenizer",
     }
-    for name, document in (
-        ("config.json", config),
-        ("generation_config.json", generation),
-        ("tokenizer_config.json", tokenizer_config),
-        ("special_tokens_map.json", roles),
-    ):
-        (folder / name).write_text(json.dumps(document, indent=2))

@@ -2,11 +2,14 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
+from kserve.protocol.grpc import grpc_predict_v2_pb2_grpc as services
 
 from nllb_predictor.convert.manifest import Identity, Options, Quantization
 from nllb_predictor.convert.run import Converted, Request, Surroundings, convert
@@ -103,3 +106,9 @@ def pair_predictor(tmp_path_factory: pytest.TempPathFactory, int8_model: Convert
         yield predictor.wait_ready()
     finally:
         predictor.stop()
+
+
+@pytest.fixture
+async def stub(any_pair_predictor: Predictor) -> AsyncIterator[Any]:
+    async with grpc.aio.insecure_channel(any_pair_predictor.grpc_address) as channel:
+        yield services.GRPCInferenceServiceStub(channel)

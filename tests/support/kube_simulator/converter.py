@@ -103,6 +103,22 @@ class Converter:
         return None
 
 
+TOKENIZER = {
+    "file": "tokenizer.json",
+    "order": "code-first",
+    "tokens": 4205,
+    "rows": 4207,
+    "special": {"bos": 0, "pad": 1, "eos": 2, "unk": 3, "decoderStart": 2, "forcedBos": 4101},
+}
+NETWORK = {"architecture": "m2m_100", "encoderLayers": 3, "decoderLayers": 3, "width": 128, "heads": 4}
+LANGUAGES = {
+    "source": "eng_Latn",
+    "target": "spa_Latn",
+    "all": ["eng_Latn", "spa_Latn"],
+    "from": "tokenizer_config.json",
+}
+
+
 def manifest_of(arguments: dict[str, str], archive: bytes) -> dict[str, Any]:
     """A manifest that keeps the schema."""
     return {
@@ -119,26 +135,9 @@ def manifest_of(arguments: dict[str, str], archive: bytes) -> dict[str, Any]:
             "sha256": hashlib.sha256(archive).hexdigest(),
             "bytes": len(archive),
         },
-        "languages": {
-            "source": "eng_Latn",
-            "target": "spa_Latn",
-            "all": ["eng_Latn", "spa_Latn"],
-            "from": "tokenizer_config.json",
-        },
-        "tokenizer": {
-            "file": "tokenizer.json",
-            "order": "code-first",
-            "tokens": 4205,
-            "rows": 4207,
-            "special": {"bos": 0, "pad": 1, "eos": 2, "unk": 3, "decoderStart": 2, "forcedBos": 4101},
-        },
-        "model": {
-            "architecture": "m2m_100",
-            "encoderLayers": 3,
-            "decoderLayers": 3,
-            "width": 128,
-            "heads": 4,
-        },
+        "languages": LANGUAGES,
+        "tokenizer": TOKENIZER,
+        "model": NETWORK,
         "files": [{"path": "model.bin", "bytes": len(MODEL), "sha256": hashlib.sha256(MODEL).hexdigest()}],
         "converter": {"version": "0.0.0", "image": "simulated"},
         "selfTest": {"passed": True, "checks": [{"name": "token-ids", "detail": "none"}], "probes": []},

@@ -150,10 +150,8 @@ class World:
         return actions
 
     def _apply(self, action: act.ApplyInferenceService) -> AppliedStatus:
-        wish = action.template
+        wish, latest = action.template, self.service
         self.writes += 1
-        number = int(self.revisions[-1].name[-5:]) + 1 if self.revisions else 1
-        name = f"{wish.engine.name}-predictor-{number:05d}"
         facts = (
             wish.model_revision,
             wish.manifest_sha256,
@@ -161,42 +159,49 @@ class World:
             wish.key,
             wish.serving.runtime_image,
         )
-        latest = self.service
-        before = (
-            None
-            if latest is None
-            else (
-                latest.model_revision,
-                latest.manifest_sha256,
-                latest.attempt,
-                latest.artifact_key,
-                latest.runtime_image,
-                latest.initial_scale,
-                self.status.applied.template_hash if self.status.applied else action.template_hash,
-            )
-        )
+        before = self._pod_template(action)
         self.service = ServiceState(
             "http://e.live.svc.cluster.local",
             False,
             "owned-by-us",
-            *facts[:3],
-            facts[3],
-            facts[4],
+            *facts,
             wish.initial_scale,
             latest.all_traffic if latest else None,
         )
         if before != (*facts, wish.initial_scale, action.template_hash):
+            number = int(self.revisions[-1].name[-5:]) + 1 if self.revisions else 1
+            name = f"{wish.engine.name}-predictor-{number:05d}"
             self.revisions.append(
                 RevisionState(
                     name, self.now, *facts, wish.initial_scale, ConditionStatus.UNKNOWN, "Deploying"
                 )
             )
-            if wish.initial_scale:
-                self.pods.append(PodState(f"{name}-pod", name, self.now, False))
-            else:
-                self._mark(name, ConditionStatus.TRUE, "")
-                self.service = replace(self.service, all_traffic=name)
+            self._start(name, wish.initial_scale)
         return AppliedStatus(action.template_hash, "owned-by-us", action.reclaim)
+
+    def _pod_template(self, action: act.ApplyInferenceService) -> tuple[object, ...] | None:
+        """What Knative compares before it makes another revision: the service as it was before this write."""
+        latest, applied = self.service, self.status.applied
+        if latest is None:
+            return None
+        return (
+            latest.model_revision,
+            latest.manifest_sha256,
+            latest.attempt,
+            latest.artifact_key,
+            latest.runtime_image,
+            latest.initial_scale,
+            applied.template_hash if applied else action.template_hash,
+        )
+
+    def _start(self, name: str, initial_scale: int) -> None:
+        """The first pod of a revision; one that starts with none is ready at once and has the traffic."""
+        if initial_scale:
+            self.pods.append(PodState(f"{name}-pod", name, self.now, False))
+            return
+        self._mark(name, ConditionStatus.TRUE, "")
+        if self.service is not None:
+            self.service = replace(self.service, all_traffic=name)
 
     def _collect(self, folders: tuple[str, ...]) -> None:
         for folder in folders:

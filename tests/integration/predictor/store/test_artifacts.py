@@ -6,90 +6,24 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
-import boto3
 import pytest
-from botocore.config import Config
 
 from devcluster.certificates import Authority
-from devcluster.s3 import S3Server
 from nllb_predictor import cli, errors
-from nllb_predictor.convert.manifest import Identity, Options, artifact_key
-from nllb_predictor.convert.run import Converted, Request, Surroundings, convert
+from nllb_predictor.convert.manifest import Identity, Options
+from nllb_predictor.convert.run import Request, Surroundings, convert
 from nllb_predictor.store import ModelStore, StoreSettings
 from nllb_predictor.store.objects import S3Objects, S3Uri
+from tests.integration.predictor.store.bucket import ENGINE, HOME, KEY, Bucket, port, presigned, publish
 from tests.support.archives import write_archive
 from tests.support.cases import case
-from tests.support.checkpoints import Recipe, make_checkpoint, pack_archive
+from tests.support.checkpoints import pack_archive
 from tests.support.conversion import NOW, files
 from tests.support.wire import Proxy
-
-ENGINE = "66c4a1f09d3e5b7a8c0f1e21"
-KEY = artifact_key(ENGINE, 3, Options())
-HOME = f"s3://artifacts/live/home/{KEY}/"
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """The server, and a plain client behind the code's back."""
-
-    server: S3Server
-    client: Any
-
-    @property
-    def settings(self) -> StoreSettings:
-        return StoreSettings(endpoint=self.server.endpoint, attempts=3, part_bytes=64 * 1024)
-
-    def keys(self, prefix: str = "") -> list[str]:
-        found = self.client.list_objects_v2(Bucket="artifacts", Prefix=prefix).get("Contents", [])
-        return sorted(each["Key"] for each in found)
-
-    def put(self, key: str, body: bytes) -> None:
-        self.client.put_object(Bucket="artifacts", Key=key, Body=body)
-
-    def get(self, key: str) -> bytes:
-        body: bytes = self.client.get_object(Bucket="artifacts", Key=key)["Body"].read()
-        return body
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with S3Server.start(tmp_path_factory.mktemp("s3")) as running:
-        yield running
-
-
-@pytest.fixture
-def bucket(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
-    """An empty bucket, with its credentials in the environment as a pod has them."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", server.access_key)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", server.secret_key)
-    for name in ("AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    client = boto3.client("s3", endpoint_url=server.endpoint, region_name="us-east-1")
-    client.create_bucket(Bucket="artifacts")
-    yield Bucket(server, client)
-    found = client.list_objects_v2(Bucket="artifacts").get("Contents", [])
-    for each in found:
-        client.delete_object(Bucket="artifacts", Key=each["Key"])
-    client.delete_bucket(Bucket="artifacts")
-    client.close()
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_checkpoint(tmp_path_factory.mktemp("source") / "checkpoint", Recipe(width=64, ffn=128))
-
-
-def publish(bucket: Bucket, source: str, tmp_path: Path, destination: str = HOME) -> Converted:
-    request = Request(source, destination, Options(), Identity(ENGINE, 3, attempt="a1-7f3c9e"))
-    return convert(request, Surroundings(tmp_path / "work", bucket.settings, now=lambda: NOW))
 
 
 def test_a_conversion_publishes_the_attempt_and_then_the_manifest_that_names_it(
@@ -216,29 +150,6 @@ def test_p66_a_prefix_that_is_no_folder_finds_nothing(
         publish(bucket, "s3://artifacts/models/e1_1", tmp_path)
 
 
-@pytest.mark.parametrize("shards", [1, 3])
-def test_a_folder_in_s3_gives_the_model_of_the_same_local_folder(
-    bucket: Bucket, tmp_path: Path, shards: int
-) -> None:
-    local = make_checkpoint(tmp_path / "local", Recipe(shards=shards))
-    for path in local.iterdir():
-        bucket.put(f"base/{path.name}", path.read_bytes())
-    from_s3 = convert(
-        Request("s3://artifacts/base/", str(tmp_path / "a")), Surroundings(tmp_path / "work", bucket.settings)
-    )
-    from_folder = convert(Request(str(local), str(tmp_path / "b")), Surroundings(tmp_path / "work"))
-    assert from_s3.manifest.file("model.bin") == from_folder.manifest.file("model.bin")
-    assert from_s3.manifest.source.sha256 == from_folder.manifest.source.sha256
-
-
-def test_pickles_in_an_s3_folder_are_refused_unread(bucket: Bucket, checkpoint: Path, tmp_path: Path) -> None:
-    for path in checkpoint.iterdir():
-        name = "pytorch_model.bin" if path.name == "model.safetensors" else path.name
-        bucket.put(f"base/{name}", path.read_bytes())
-    with pytest.raises(errors.PickleOnly, match=r"pytorch_model\.bin"):
-        publish(bucket, "s3://artifacts/base/", tmp_path)
-
-
 def test_a_failed_self_test_publishes_nothing(
     bucket: Bucket, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,56 +172,6 @@ def test_a_download_goes_on_after_broken_connections(
         hashlib.sha256((model.folder / "model.bin").read_bytes()).hexdigest()
         == done.manifest.file("model.bin").sha256
     )
-
-
-def test_an_archive_stream_goes_on_where_it_broke(bucket: Bucket, checkpoint: Path, tmp_path: Path) -> None:
-    archive = pack_archive(tmp_path / "e1_3.tar.gz", checkpoint).read_bytes()
-    bucket.put("models/e1_3.tar.gz", archive)
-    with Proxy(port(bucket.server.endpoint)) as proxy:
-        proxy.break_next(3, after=len(archive) // 5)
-        url = presigned(bucket, proxy, "models/e1_3.tar.gz")
-        done = convert(
-            Request(url, str(tmp_path / "model")), Surroundings(tmp_path / "work", bucket.settings)
-        )
-        assert proxy.broken == 3
-    source = done.manifest.source
-    assert source.sha256 == hashlib.sha256(archive).hexdigest()
-    assert source.bytes == len(archive)
-    assert source.uri == f"{proxy.url}/artifacts/models/e1_3.tar.gz"
-    assert source.etag
-    assert "Signature" not in (tmp_path / "model/manifest.json").read_text()
-
-
-def presigned(bucket: Bucket, proxy: Proxy, key: str, seconds: int = 3600) -> str:
-    signed = Config(signature_version="s3v4")
-    client = boto3.client("s3", endpoint_url=proxy.url, region_name="us-east-1", config=signed)
-    url: str = client.generate_presigned_url(
-        "get_object", Params={"Bucket": "artifacts", "Key": key}, ExpiresIn=seconds
-    )
-    client.close()
-    return url
-
-
-def test_an_invalid_signature_is_a_refusal_that_hides_it(
-    bucket: Bucket, checkpoint: Path, tmp_path: Path
-) -> None:
-    bucket.put("models/e1_3.tar.gz", pack_archive(tmp_path / "a.tar.gz", checkpoint).read_bytes())
-    with Proxy(port(bucket.server.endpoint)) as proxy:
-        url = presigned(bucket, proxy, "models/e1_3.tar.gz") + "0"
-        with pytest.raises(errors.SourceRefused) as caught:
-            publish(bucket, url, tmp_path)
-    assert "Signature" not in str(caught.value)
-    assert "models/e1_3.tar.gz" in str(caught.value)
-
-
-def test_a_presigned_url_to_nothing_is_missing(bucket: Bucket, tmp_path: Path) -> None:
-    with Proxy(port(bucket.server.endpoint)) as proxy, pytest.raises(errors.SourceMissing):
-        publish(bucket, presigned(bucket, proxy, "models/e1_9.tar.gz"), tmp_path)
-
-
-def test_an_archive_that_is_missing_in_s3_is_a_missing_source(bucket: Bucket, tmp_path: Path) -> None:
-    with pytest.raises(errors.SourceMissing, match=r"e1_9\.tar\.gz"):
-        publish(bucket, "s3://artifacts/models/e1_9.tar.gz", tmp_path)
 
 
 def test_a_store_that_does_not_answer_is_unreachable(bucket: Bucket, tmp_path: Path) -> None:
@@ -439,9 +300,3 @@ def test_a_destination_of_another_key_is_refused(bucket: Bucket, checkpoint: Pat
 def test_a_uri_without_a_key_is_refused(uri: str) -> None:
     with pytest.raises(errors.UsageError):
         S3Uri.parse(uri)
-
-
-def port(url: str) -> int:
-    found = urlsplit(url).port
-    assert found is not None
-    return found
