@@ -39,6 +39,7 @@ ENGINE_ID = EngineId("66c4a1f09d3e5b7a8c0f1e21")
 NAME = f"e{ENGINE_ID}"
 DEFAULTS = defaults("registry.example/predictor@sha256:1", "registry.example/predictor-gpu@sha256:1")
 POLICY = Policy(converter_image="registry.example/predictor@sha256:1")
+FAILED = ProcessFailure("SourceUnreachable", "the link answered 503", 25)
 CRASH = ProcessFailure("ProbeMismatch", "probe 1: expected [5, 6], got [5, 7]", 3)
 
 
