@@ -18,7 +18,6 @@ from nllb_predictor.server.sdk import messages, services
 from nllb_predictor.server.wire import grpc as wire
 from nllb_predictor.settings import ServeSettings
 
-
 NOT_OFFERED = frozenset({"RepositoryModelLoad", "RepositoryModelUnload"})
 """Methods that the SDK's servicer has and this server has not: one process, one model."""
 
