@@ -1,4 +1,4 @@
-"""Without its only right outside its namespaces (`rbac.readClusterId: false`) the operator works and says what it lacks."""
+"""Without its right outside its namespaces (`rbac.readClusterId: false`) the operator works and says what it lacks."""
 
 from pathlib import Path
 
