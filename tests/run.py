@@ -53,7 +53,15 @@ def _devcluster(*arguments: str) -> list[str]:
 
 TIERS = (
     Tier("lint", "style, types, import contracts, consistent packages", (["scripts/lint"],)),
-    Tier("unit", "no services", (_devcluster("build", "fast"), _pytest("unit", "tests/unit", "-n", "2"))),
+    Tier(
+        "unit",
+        "no services",
+        (
+            _devcluster("build", "fast"),
+            [sys.executable, "-m", "tinymodel", "texts"],
+            _pytest("unit", "tests/unit", "-n", "2"),
+        ),
+    ),
     Tier(
         "integration",
         "real etcd, kube-apiserver, S3 server and predictor processes",
