@@ -16,6 +16,7 @@ from engine_operator.domain.desired import Desired, wanted_revision
 from engine_operator.domain.engine import (
     Defaults,
     EngineSpec,
+    Languages,
     ModelSpec,
     ObjectStore,
     SourceRef,
@@ -70,6 +71,7 @@ def desired_of(engine: EngineSpec, status: EngineStatus, around: Surroundings) -
         existence=context.existence.get(engine.engine_id, Existence.UNKNOWN),
         model_revision=revision,
         verdict=servable(said, context.source.selector) if said else None,
+        tags=Languages(said.source_language, said.target_language) if said else Languages(),
     )
     return replace(told, model_source=archive(context.source, engine.origin, wanted_revision(told, status)))
 

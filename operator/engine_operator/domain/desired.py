@@ -2,12 +2,13 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
 from engine_operator.domain.actions import Action, ApplyInferenceService, EngineRef, ServiceTemplate
-from engine_operator.domain.engine import Effective, EngineSpec, Exposure, ObjectStore
+from engine_operator.domain.engine import Effective, EngineSpec, Exposure, Languages, ObjectStore
 from engine_operator.domain.keys import ArtifactKey
 from engine_operator.domain.observed import EngineStatus, ManifestFact, Observed
 from engine_operator.domain.policy import Policy
@@ -30,6 +31,8 @@ class Desired:
     """Why Serval's engine cannot be served; None if it can."""
     model_source: ObjectStore | None = None
     """Exact archive of the wanted revision for bucket access or `spec.model`; None = presigned URL."""
+    tags: Languages = field(default_factory=Languages)
+    """Serval's tags, to be shown where the engine's own languages are not set; a conversion never sees them."""
 
     @property
     def ref(self) -> EngineRef:
@@ -108,9 +111,11 @@ def template_hash(template: ServiceTemplate) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def effective_summary(effective: Effective) -> dict[str, str]:
-    """`status.effective`: the decided settings as people read them."""
-    serving = effective.serving
+def effective_summary(desired: Desired, before: Mapping[str, str]) -> dict[str, str]:
+    """`status.effective`: the decided settings as people read them; languages stay while Serval cannot be asked."""
+    effective, serving = desired.effective, desired.effective.serving
+    source = effective.languages.source or desired.tags.source or before.get("source")
+    target = effective.languages.target or desired.tags.target or before.get("target")
     summary = {
         "profile": serving.profile.value,
         "protocol": serving.protocol.value,
@@ -124,6 +129,7 @@ def effective_summary(effective: Effective) -> dict[str, str]:
         "strategy": effective.rollout.strategy.value,
         "start": effective.rollout.start.value,
     }
+    summary |= {name: tag for name, tag in (("source", source), ("target", target)) if tag}
     if serving.exposure is Exposure.EXTERNAL:
         summary["warning"] = "ExposedExternally: whoever reaches the ingress may use this engine"
     return summary

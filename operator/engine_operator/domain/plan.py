@@ -48,7 +48,7 @@ def _decide(round_: Round) -> Stage:
         observed.status,
         observed_generation=desired.engine.generation,
         serving=serving_of(round_),
-        effective=effective_summary(desired.effective),
+        effective=effective_summary(desired, observed.status.effective),
     )
     if desired.engine.paused:
         return Stage(status)

@@ -23,6 +23,7 @@ async def test_a_finished_build_becomes_a_live_engine_and_the_next_one_replaces_
     status = await bench.until_serves(engine.id, 1)
     assert status["serving"]["url"].endswith(f"{bench.namespace}.svc.cluster.local")
     assert status["serving"]["modelName"] == f"e{engine.id}"
+    assert (status["effective"]["source"], status["effective"]["target"]) == ("en", "es"), "as Serval says"
     assert (await bench.condition(engine.id, "Available"))["status"] == "True"
     assert (await bench.condition(engine.id, "UpToDate"))["status"] == "True"
 
