@@ -51,6 +51,9 @@ def serving_of(round_: Round) -> ServingStatus | None:
     known = old is not None and old.knative_revision == revision.name
     if not known and not (revision.ready is ConditionStatus.TRUE and proven(revision, round_)):
         return old
+    # KServe tells the address a moment later than the traffic; without it clients could not follow.
+    if not (service.url or (old and old.url)):
+        return old
     same_model = old is not None and old.manifest_sha256 == revision.manifest_sha256
     return ServingStatus(
         revision=revision.model_revision,

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from nllb_predictor.server.faults import fault_of
@@ -63,6 +64,19 @@ class FaultInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             request_deserializer=handler.request_deserializer,
             response_serializer=handler.response_serializer,
         )
+
+
+class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
+    """grpc.health.v1: what Kubernetes and Knative ask where only the gRPC port can be probed; without `Watch`."""
+
+    def __init__(self, plane: TruthfulDataPlane) -> None:
+        self._plane = plane
+
+    async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """SERVING exactly when ServerReady says ready, for whatever service is named: one process, one model."""
+        status = health_pb2.HealthCheckResponse.ServingStatus
+        ready = await self._plane.ready()
+        return health_pb2.HealthCheckResponse(status=status.SERVING if ready else status.NOT_SERVING)
 
 
 class InferenceServicer(services.GRPCInferenceServiceServicer):  # type: ignore[misc]
@@ -121,6 +135,7 @@ def make_server(plane: TruthfulDataPlane, settings: ServeSettings) -> Any:
         ],
     )
     services.add_GRPCInferenceServiceServicer_to_server(InferenceServicer(plane), server)
+    health_pb2_grpc.add_HealthServicer_to_server(HealthServicer(plane), server)
     # So that grpcurl and its kin need no copy of the proto file.
     service = messages.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name
     reflection.enable_server_reflection((service, reflection.SERVICE_NAME), server)

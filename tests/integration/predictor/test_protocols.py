@@ -12,6 +12,7 @@ import grpc
 import httpx
 import numpy as np
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from kserve import (
     InferenceGRPCClient,
@@ -301,3 +302,9 @@ async def test_concurrent_callers_get_their_own_answers(any_pair_predictor: Pred
         assert found.get("id") == call["id"], found
         assert found["outputs"][0] == wanted["outputs"][0]
         assert found["outputs"][1]["data"] == pytest.approx(wanted["outputs"][1]["data"], abs=1e-4)
+
+
+async def test_the_health_service_that_knative_asks_says_serving(any_pair_predictor: Predictor) -> None:
+    async with grpc.aio.insecure_channel(any_pair_predictor.grpc_address) as channel:
+        answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+    assert answer.status == health_pb2.HealthCheckResponse.SERVING
