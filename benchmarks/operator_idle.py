@@ -44,6 +44,7 @@ async def _measure(plane: ControlPlane, s3: S3Server, folder: Path) -> Report:
     async with open_bench(plane, s3, folder) as bench:
         operator = await bench.start_operator(time_factor="1", max_converting="10", max_rolling="10")
         await _fill(bench)
+        bench.simulator.world.idle = 2.0
         await eventually(lambda: _all_asleep(bench), timeout=300, interval=2.0, describe=bench.describe)
         # The last pods' ends are still being told.
         await asyncio.sleep(SETTLING)
