@@ -7,7 +7,6 @@ a test plays the part of whoever would write a status. Namespaces are deleted an
 Needs no root and no network namespace, so several can run beside each other.
 """
 
-import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -23,25 +22,13 @@ from devcluster.api_server import (
     etcd_command,
 )
 from devcluster.certificates import write_kubeconfig
+from devcluster.ports import LOOPBACK, free_ports
 from devcluster.processes import Daemon
 from devcluster.programs import Programs
 from devcluster.waiting import until
 
-LOOPBACK = "127.0.0.1"
 _READY_S = 60.0
 _SERVICE_RANGE = "10.96.0.0/16"
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of loopback that were free a moment ago. All are held until all are known, so that none comes twice."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind((LOOPBACK, 0))
-        return [int(each.getsockname()[1]) for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 @dataclass

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from devcluster.control_plane import LOOPBACK, free_ports
+from devcluster.ports import LOOPBACK, free_ports
 from devcluster.processes import Daemon
 from devcluster.programs import Programs
 from devcluster.waiting import until
