@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import boto3
+import boto3.session
 import httpx
 import pytest
 
@@ -34,7 +34,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 @pytest.fixture(scope="module")
 def manifest_sha256(server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Convert the tiny checkpoint into the bucket with the command that the Job runs; the manifest's digest."""
-    client = boto3.client(
+    client = boto3.session.Session().client(
         "s3",
         endpoint_url=server.endpoint,
         region_name="us-east-1",

@@ -12,7 +12,7 @@ import tarfile
 from dataclasses import dataclass
 from typing import Any
 
-import boto3
+import boto3.session
 import httpx
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -33,7 +33,7 @@ class Store:
 
     def client(self) -> Any:
         """A blocking S3 client."""
-        return boto3.client(
+        return boto3.session.Session().client(
             "s3",
             endpoint_url=self.endpoint,
             region_name=self.region,

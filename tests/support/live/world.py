@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import boto3
+import boto3.session
 import yaml
 from botocore.config import Config
 
@@ -226,7 +226,7 @@ class World:
 
     def _store(self) -> Any:
         access, secret = self._credentials()
-        return boto3.client(
+        return boto3.session.Session().client(
             "s3",
             endpoint_url=S3_ENDPOINT,
             region_name="us-east-1",

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-import boto3
+import boto3.session
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
@@ -131,7 +131,7 @@ class ModelArchives:
 
 
 def _client(bucket: Bucket, endpoint: str | None) -> Any:
-    return boto3.client(
+    return boto3.session.Session().client(
         "s3",
         endpoint_url=endpoint,
         region_name=bucket.region,

@@ -4,7 +4,7 @@ import tarfile
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from pathlib import Path
 
-import boto3
+import boto3.session
 import httpx
 import pytest
 from moto.server import ThreadedMotoServer
@@ -88,7 +88,7 @@ async def answers_408(serval: ServalStandIn, call: Awaitable[httpx.Response]) ->
 
 
 def s3_client(bucket: Bucket):  # type: ignore[no-untyped-def]
-    return boto3.client(
+    return boto3.session.Session().client(
         "s3",
         endpoint_url=bucket.endpoint,
         region_name=bucket.region,

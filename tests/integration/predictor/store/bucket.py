@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import boto3
+import boto3.session
 from botocore.config import Config
 
 from devcluster.s3 import S3Server
@@ -50,7 +50,9 @@ def publish(bucket: Bucket, source: str, tmp_path: Path, destination: str = HOME
 
 def presigned(bucket: Bucket, proxy: Proxy, key: str, seconds: int = 3600) -> str:
     signed = Config(signature_version="s3v4")
-    client = boto3.client("s3", endpoint_url=proxy.url, region_name="us-east-1", config=signed)
+    client = boto3.session.Session().client(
+        "s3", endpoint_url=proxy.url, region_name="us-east-1", config=signed
+    )
     url: str = client.generate_presigned_url(
         "get_object", Params={"Bucket": "artifacts", "Key": key}, ExpiresIn=seconds
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import boto3
+import boto3.session
 import pytest
 
 from devcluster.s3 import S3Server
@@ -25,7 +25,7 @@ def bucket(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket
     for name in ("AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    client = boto3.client("s3", endpoint_url=server.endpoint, region_name="us-east-1")
+    client = boto3.session.Session().client("s3", endpoint_url=server.endpoint, region_name="us-east-1")
     client.create_bucket(Bucket="artifacts")
     yield Bucket(server, client)
     found = client.list_objects_v2(Bucket="artifacts").get("Contents", [])
