@@ -7,7 +7,12 @@ import sys
 from devcluster.ports import LOOPBACK, RANGE, free_ports
 
 MANY = 200
-ASK_AND_HOLD = f"from devcluster.ports import free_ports; print(*free_ports({MANY}), flush=True); import sys; sys.stdin.read()"
+ASK_AND_HOLD = f"""
+import sys
+from devcluster.ports import free_ports
+print(*free_ports({MANY}), flush=True)
+sys.stdin.read()
+"""
 
 
 def test_processes_that_ask_at_the_same_time_never_get_the_same_port() -> None:
