@@ -2,7 +2,8 @@
 
 As the real ones: any change of spec, labels or annotations of an InferenceService makes a new Revision; traffic moves
 only to a Revision that is ready; while a new one fails the InferenceService is not Ready although the old one answers;
-a Revision with initial scale 0 is ready without having tried; a Revision without traffic loses its pod.
+a Revision with initial scale 0 is ready without having tried; a Revision without traffic loses its pod; one with a
+least scale keeps it, also if that annotation comes later.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from tests.support.kube_simulator.world import World
 TEMPLATE = "simulator/template"
 GENERATION = "serving.knative.dev/configurationGeneration"
 INITIAL_SCALE = "autoscaling.knative.dev/initial-scale"
+MIN_SCALE = "autoscaling.knative.dev/min-scale"
 
 
 @dataclass
@@ -78,7 +80,12 @@ class Knative:
             "metadata": {
                 "name": name,
                 "labels": labels,
-                "annotations": {**metadata.get("annotations", {}), TEMPLATE: template_hash(service)},
+                "annotations": {
+                    **metadata.get("annotations", {}),
+                    # KServe writes it whatever it is: whoever applies another value meets this claim.
+                    MIN_SCALE: str(predictor.get("minReplicas", 1)),
+                    TEMPLATE: template_hash(service),
+                },
                 "ownerReferences": [_owner(service)],
             },
             "spec": {
@@ -101,6 +108,8 @@ class Knative:
             life.ready = True
         for pod in alive:
             self._learn(life, pod)
+        if self._held(revision, mine):
+            life.wanted, life.used = True, time.monotonic()
         if life.wanted and not alive and life.failed is None:
             await self._api.create(PODS, _pod(revision, len(self.created)))
         elif alive and self._sleeps(revision, life, mine):
@@ -135,6 +144,11 @@ class Knative:
         if serving is not None and name not in (serving, newest):
             return time.monotonic() - life.used > self._world.linger
         return life.ready and time.monotonic() - life.used > self._world.idle
+
+    def _held(self, revision: Json, mine: list[Json]) -> bool:
+        """Whether the autoscaler may not go to zero: a least scale counts while traffic can reach the Revision."""
+        reachable = revision["metadata"]["name"] in (self._serving(mine), mine[-1]["metadata"]["name"])
+        return reachable and revision["metadata"]["annotations"].get(MIN_SCALE, "0") != "0"
 
     def _serving(self, mine: list[Json]) -> str | None:
         """The newest Revision that has been ready: traffic never goes back by itself."""

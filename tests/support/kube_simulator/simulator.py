@@ -1,4 +1,4 @@
-"""The simulator: one task that looks at a namespace again and again and lets both sides act."""
+"""The simulator: tasks that look at a namespace again and again and let both sides act."""
 
 import asyncio
 import contextlib
@@ -13,6 +13,9 @@ from tests.support.kube_simulator.knative import Knative
 from tests.support.kube_simulator.kubelet import Kubelet
 from tests.support.kube_simulator.world import World
 
+BEAT = 1.0
+"""Seconds between two looks at whether the node's next heartbeat is due."""
+
 
 class KubeSimulator:
     """Use as an async context manager."""
@@ -22,31 +25,38 @@ class KubeSimulator:
         self._api = Api(kubeconfig, namespace)
         self._kubelet = Kubelet(self._api, self.world, Converter(store))
         self.knative = Knative(self._api, self.world)
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._run())
+        # The heartbeat goes on beside whatever keeps the other loop busy: pods of a silent node are taken for lost.
+        self._tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._run())]
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        for task in self._tasks:
+            task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+                await task
         await self._kubelet.close()
         await self._api.__aexit__()
 
     def check(self) -> None:
         """Raise what went wrong inside: a broken double must fail the test, not slow it down."""
-        if self._task is not None and self._task.done() and not self._task.cancelled():
-            self._task.result()
+        for task in self._tasks:
+            if task.done() and not task.cancelled():
+                task.result()
         if self._kubelet.failures:
             raise self._kubelet.failures[0]
+
+    async def _beat(self) -> None:
+        while True:
+            with contextlib.suppress(httpx.TransportError):
+                await self._kubelet.beat()
+            await asyncio.sleep(BEAT)
 
     async def _run(self) -> None:
         while True:
             try:
-                await self._kubelet.beat()
                 pods = await self._api.list(PODS)
                 await self._kubelet.tick(pods)
                 await self.knative.tick(await self._api.list(SERVICES), await self._api.list(REVISIONS), pods)
