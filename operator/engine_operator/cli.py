@@ -87,13 +87,13 @@ async def _command(options: argparse.Namespace) -> int:
 
 
 async def _with_cluster(options: argparse.Namespace) -> int:
-    from engine_operator.cluster.connection import connect
+    from engine_operator.cluster.connection import TOKEN_LIFE, connect
     from engine_operator.settings import Settings
 
     namespaces = tuple(options.namespace) if options.namespace else None
     settings = Settings.load(namespaces=namespaces, health_port=getattr(options, "health_port", None))
     configure_logging(settings.log_level, settings.log_format)
-    connection = connect()
+    connection = connect(token_life=settings.seconds(TOKEN_LIFE, 0.5))
     if options.command == "run":
         from engine_operator.loops.process import serve
 

@@ -8,16 +8,20 @@ end our work before its Lease is given back.
 """
 
 import asyncio
+import itertools
 import logging
-import os
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
 from typing import Any, Protocol, cast
 
 import kopf
 
-from engine_operator import metrics
+from engine_operator.cluster.connection import Connection, WatchPace
 from engine_operator.domain import wire
+from engine_operator.errors import UsageError
+from engine_operator.kopf_session import login
 from engine_operator.loops.inbox import EngineKey, Inbox, SourceKey
 
 log = logging.getLogger(__name__)
@@ -66,38 +70,43 @@ def registry(inbox: Touches) -> kopf.OperatorRegistry:
     ours: dict[str, Any] = {"registry": handlers, "labels": {wire.LABEL_ENGINE: kopf.PRESENT}}
 
     async def source(namespace: str | None, name: str | None, **_: Any) -> None:
-        metrics.LAST_WATCH.set_to_current_time()
         inbox.touch_source(SourceKey(str(namespace), str(name)))
 
     async def engine(namespace: str | None, name: str | None, **_: Any) -> None:
-        metrics.LAST_WATCH.set_to_current_time()
         inbox.touch_engine(EngineKey(str(namespace), str(name)))
 
     async def child(namespace: str | None, labels: Mapping[str, str], **_: Any) -> None:
-        metrics.LAST_WATCH.set_to_current_time()
         inbox.touch_engine(EngineKey(str(namespace), labels[wire.LABEL_ENGINE]))
 
     kopf.on.event(wire.GROUP, wire.VERSION, "servalsources", registry=handlers)(source)
     kopf.on.event(wire.GROUP, wire.VERSION, "translationengines", registry=handlers)(engine)
     kopf.on.event("serving.kserve.io", "v1beta1", "inferenceservices", **ours)(child)
     kopf.on.event("batch", "v1", "jobs", **ours)(child)
-    _login(handlers)
     return handlers
 
 
-def settings() -> kopf.OperatorSettings:
-    """kopf's settings: read-only, quiet, and quick to notice a dead connection."""
+class Endless:
+    """Waits between kopf's tries, without an end: after a last one it would end the whole process."""
+
+    def __iter__(self) -> Iterator[float]:
+        return itertools.chain((1.0, 1.0, 2.0, 3.0, 5.0), itertools.repeat(8.0))
+
+
+def settings(pace: WatchPace) -> kopf.OperatorSettings:
+    """kopf's settings: read-only, quiet, quick to notice a dead connection, and never at the end of its patience."""
     chosen = kopf.OperatorSettings()
     chosen.posting.enabled = False
     chosen.peering.standalone = True
     chosen.scanning.disabled = True
-    chosen.watching.server_timeout = 300
-    chosen.watching.client_timeout = 330
+    chosen.watching.inactivity_timeout = pace.silence
+    chosen.watching.server_timeout = pace.life
+    chosen.watching.client_timeout = pace.life * 1.1
     chosen.watching.chunk_size = 250
     for plural in ("inferenceservices.serving.kserve.io", "jobs.batch"):
         chosen.watching.label_selectors[plural] = wire.LABEL_ENGINE
-    chosen.networking.request_timeout = 30
-    chosen.networking.connect_timeout = 5
+    chosen.networking.request_timeout = pace.request
+    chosen.networking.connect_timeout = pace.connect
+    chosen.networking.error_backoffs = Endless()
     chosen.networking.enforce_retry_after = True
     return chosen
 
@@ -106,13 +115,29 @@ IDENTITY = "serval-live"
 """kopf's name among its peers. We have none, but left alone it asks for the user's name, and a pod's uid has none."""
 
 
-async def watch(inbox: Inbox, namespaces: tuple[str, ...], ready: asyncio.Event) -> None:
-    """Watch until cancelled; sets `ready` when the watch has begun."""
+def require_versions(python: tuple[int, ...], kopf_version: str) -> None:
+    """Refuse what can't notice a watch that is dead: kopf does so from 1.44 on, with Python 3.11. Raises UsageError."""
+    found = tuple(int(part) for part in kopf_version.split(".")[:2])
+    if python[:2] < (3, 11) or found < (1, 44):
+        running = ".".join(str(part) for part in python[:2])
+        raise UsageError(
+            f"Python {running} with kopf {kopf_version} never notices a watch whose connection died; "
+            "needed are Python 3.11 and kopf 1.44"
+        )
+
+
+async def watch(
+    inbox: Inbox, connection: Connection, pace: WatchPace, namespaces: tuple[str, ...], ready: asyncio.Event
+) -> None:
+    """Watch until cancelled; sets `ready` when the watch has begun. Raises UsageError for versions that are too old."""
+    require_versions(sys.version_info[:3], version("kopf"))
     loop = asyncio.get_running_loop()
     began, end = _Relay(ready, loop), threading.Event()
+    handlers = registry(AcrossThreads(inbox, loop))
+    kopf.on.login(registry=handlers, id="login")(login(connection))
     operator = kopf.operator(
-        registry=registry(AcrossThreads(inbox, loop)),
-        settings=settings(),
+        registry=handlers,
+        settings=settings(pace),
         standalone=True,
         identity=cast(Any, IDENTITY),
         namespaces=list(namespaces),
@@ -125,16 +150,3 @@ async def watch(inbox: Inbox, namespaces: tuple[str, ...], ready: asyncio.Event)
     finally:
         end.set()
         await asyncio.wait({thread})
-
-
-def _login(handlers: kopf.OperatorRegistry) -> None:
-    """By KUBECONFIG if set, else as the pod, as our own client does; kopf asks again after each 401."""
-
-    def login(**given: Any) -> kopf.ConnectionInfo | None:
-        if not os.environ.get("KUBECONFIG"):
-            pod = kopf.login_with_service_account(**given)
-            if pod is not None:
-                return pod
-        return kopf.login_with_kubeconfig(**given)
-
-    kopf.on.login(registry=handlers, id="login")(login)

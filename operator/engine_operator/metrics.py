@@ -3,6 +3,8 @@
 Label `engine` is used only where an engine is the point of the figure, since accounts can have a thousand of them.
 """
 
+import time
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 REGISTRY = CollectorRegistry()
@@ -68,8 +70,20 @@ LOOP_LAG = Gauge(
     "How late the event loop runs a timer: above 0.25 something blocks it.",
     registry=REGISTRY,
 )
-LAST_WATCH = Gauge(
-    "serval_live_last_watch_event_timestamp_seconds",
-    "When the watch last delivered anything.",
+WATCH_AGE = Gauge(
+    "serval_live_watch_age_seconds",
+    "Since a watch last delivered an event or a bookmark, which the API server sends every minute.",
+    ["resource"],
     registry=REGISTRY,
 )
+"""Follows the clock by itself once `watch_delivered` has been called for a resource."""
+
+_delivered: dict[str, float] = {}
+
+
+def watch_delivered(resource: str) -> None:
+    """A list was read, or a watch delivered something, of this kind (plural)."""
+    known = resource in _delivered
+    _delivered[resource] = time.monotonic()
+    if not known:
+        WATCH_AGE.labels(resource).set_function(lambda: time.monotonic() - _delivered[resource])

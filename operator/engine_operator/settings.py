@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any, Self
 
 from engine_operator.cluster.client import Limits
+from engine_operator.cluster.connection import WatchPace
 from engine_operator.cluster.lease import LeaseTiming
 from engine_operator.domain.backoff import Backoff
 from engine_operator.domain.budget import WakeBudget
@@ -94,6 +95,10 @@ class Settings:
 
     long_poll_timeout: float = 65.0
     """Client limit of `next-finished`; Serval holds it 40 s and cuts at 58 s."""
+
+    watch_silence: float = 70.0
+    """A watch without event or bookmark for this long is dead, whatever its connection says, and is begun again. The
+    API server sends a bookmark every 60 s, and remembers for 75 s what the dead one missed."""
 
     deletion_grace: float = 600.0
     """Least time between the two 404s that prove an engine's deletion."""
@@ -196,6 +201,16 @@ class Settings:
             renew_every=self.seconds(plain.renew_every, 1.0),
             renew_deadline=self.seconds(plain.renew_deadline, 4.0),
             look_every=self.seconds(plain.look_every, 0.3),
+        )
+
+    def watch_pace(self) -> WatchPace:
+        """The watches' limits."""
+        plain = WatchPace()
+        return WatchPace(
+            silence=self.seconds(self.watch_silence, 1.0),
+            life=max(10, round(self.seconds(plain.life))),
+            request=self.seconds(plain.request, 2.0),
+            connect=self.seconds(plain.connect, 1.0),
         )
 
     def limits(self) -> Limits:

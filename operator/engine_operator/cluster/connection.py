@@ -9,6 +9,7 @@ import os
 import ssl
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,25 @@ TOKEN_LIFE = 30.0
 """Seconds for which a read token is used before its file is read again."""
 
 
+class BearerAuth(httpx.Auth, ABC):
+    """A bearer token, for our own client and for kopf's session alike."""
+
+    @abstractmethod
+    def bearer(self) -> str:
+        """The token to use now."""
+
+    def refused(self) -> None:
+        """The API answered 401: whatever was kept is of no use."""
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        request.headers["Authorization"] = f"Bearer {self.bearer()}"
+        response = yield request
+        if response.status_code == 401:
+            self.refused()
+            request.headers["Authorization"] = f"Bearer {self.bearer()}"
+            yield request
+
+
 @dataclass(frozen=True)
 class Connection:
     """One way to reach one API server."""
@@ -33,60 +53,76 @@ class Connection:
     tls: ssl.SSLContext = field(repr=False)
     namespace: str
     """The namespace of the pod, or of the kubeconfig's context."""
-    auth: httpx.Auth | None = field(default=None, repr=False)
+    auth: BearerAuth | None = field(default=None, repr=False)
     agent: str = "serval-live-operator"
     """User agent: what the API server's audit log calls us."""
 
 
-class TokenFileAuth(httpx.Auth):
-    """Bearer token from a file that somebody else replaces."""
+@dataclass(frozen=True)
+class WatchPace:
+    """Limits of the watches, in seconds."""
 
-    def __init__(self, file: Path, clock: Callable[[], float] = time.monotonic) -> None:
+    silence: float = 70.0
+    """Without an event or a bookmark for this long a watch is dead."""
+    life: int = 300
+    """After this the API server ends a watch in order, and it is begun again."""
+    request: float = 30.0
+    """For a page of the list that comes before a watch."""
+    connect: float = 5.0
+    """For TCP and TLS."""
+
+
+class TokenFileAuth(BearerAuth):
+    """Bearer token from a file that somebody else replaces. Safe from any thread: a read too many does no harm."""
+
+    def __init__(
+        self, file: Path, clock: Callable[[], float] = time.monotonic, life: float = TOKEN_LIFE
+    ) -> None:
         self._file = file
         self._clock = clock
+        self._life = life
         self._token = ""
         self._read_at = float("-inf")
 
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        request.headers["Authorization"] = f"Bearer {self._current()}"
-        response = yield request
-        if response.status_code == 401:
-            self._read_at = float("-inf")
-            request.headers["Authorization"] = f"Bearer {self._current()}"
-            yield request
-
-    def _current(self) -> str:
-        if self._clock() - self._read_at > TOKEN_LIFE:
+    def bearer(self) -> str:
+        if self._clock() - self._read_at > self._life:
             self._token = self._file.read_text().strip()
             self._read_at = self._clock()
         return self._token
 
+    def refused(self) -> None:
+        self._read_at = float("-inf")
 
-class TokenAuth(httpx.Auth):
+
+class TokenAuth(BearerAuth):
     """Bearer token that stays the same."""
 
     def __init__(self, token: str) -> None:
         self._token = token
 
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        request.headers["Authorization"] = f"Bearer {self._token}"
-        yield request
+    def bearer(self) -> str:
+        return self._token
 
 
-def connect(environment: Mapping[str, str] | None = None) -> Connection:
-    """By KUBECONFIG if set, else as a pod, else by ~/.kube/config. Raises UsageError if none of them is there."""
+def connect(environment: Mapping[str, str] | None = None, token_life: float = TOKEN_LIFE) -> Connection:
+    """By KUBECONFIG if set, else as a pod, else by ~/.kube/config. Raises UsageError if none of them is there.
+
+    `token_life` in seconds: how long a token that was read from a file is used before the file is read again.
+    """
     variables = os.environ if environment is None else environment
     if variables.get("KUBECONFIG"):
-        return from_kubeconfig(Path(variables["KUBECONFIG"].split(os.pathsep)[0]))
+        return from_kubeconfig(Path(variables["KUBECONFIG"].split(os.pathsep)[0]), token_life)
     if variables.get("KUBERNETES_SERVICE_HOST"):
-        return in_cluster(variables)
+        return in_cluster(variables, token_life=token_life)
     usual = Path.home() / ".kube" / "config"
     if usual.exists():
-        return from_kubeconfig(usual)
+        return from_kubeconfig(usual, token_life)
     raise UsageError("no Kubernetes API: neither KUBECONFIG, nor a service account, nor ~/.kube/config")
 
 
-def in_cluster(variables: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> Connection:
+def in_cluster(
+    variables: Mapping[str, str], folder: Path = SERVICE_ACCOUNT, token_life: float = TOKEN_LIFE
+) -> Connection:
     """As the service account of the pod."""
     host, port = variables["KUBERNETES_SERVICE_HOST"], variables.get("KUBERNETES_SERVICE_PORT", "443")
     if not (folder / "token").exists():
@@ -95,11 +131,11 @@ def in_cluster(variables: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> 
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
         tls=ssl.create_default_context(cafile=str(folder / "ca.crt")),
         namespace=(folder / "namespace").read_text().strip(),
-        auth=TokenFileAuth(folder / "token"),
+        auth=TokenFileAuth(folder / "token", life=token_life),
     )
 
 
-def from_kubeconfig(file: Path) -> Connection:
+def from_kubeconfig(file: Path, token_life: float = TOKEN_LIFE) -> Connection:
     """The current context of a kubeconfig: certificates or tokens, in the file or beside it."""
     try:
         content = yaml.safe_load(file.read_text())
@@ -115,7 +151,7 @@ def from_kubeconfig(file: Path) -> Connection:
         server=server.rstrip("/"),
         tls=_tls(file.parent, cluster, user),
         namespace=str(context.get("namespace") or "default"),
-        auth=_auth(file.parent, user),
+        auth=_auth(file.parent, user, token_life),
     )
 
 
@@ -127,11 +163,11 @@ def _named(content: Mapping[str, Any], section: str, name: str) -> Mapping[str, 
     raise KeyError(f"{section} has no {name!r}")
 
 
-def _auth(folder: Path, user: Mapping[str, Any]) -> httpx.Auth | None:
+def _auth(folder: Path, user: Mapping[str, Any], token_life: float) -> BearerAuth | None:
     if user.get("token"):
         return TokenAuth(str(user["token"]))
     if user.get("tokenFile"):
-        return TokenFileAuth(folder / str(user["tokenFile"]))
+        return TokenFileAuth(folder / str(user["tokenFile"]), life=token_life)
     return None
 
 

@@ -48,9 +48,13 @@ def counted(skipped: tuple[Skipped, ...]) -> dict[str, int]:
 
 
 def substance(status: SourceStatus) -> SourceStatus:
-    """The status without the times that move with every sweep: only another substance is worth a write."""
+    """The status without the times that move by themselves: only another substance is worth a write.
+
+    A deletion that leaves the guard's window is no news; one that enters it changes `missing` as well.
+    """
     missing = {engine: replace(entry, last=entry.first) for engine, entry in status.ledger.missing.items()}
-    return replace(status, last_event=None, last_sweep=None, ledger=replace(status.ledger, missing=missing))
+    ledger = replace(status.ledger, missing=missing, recent=())
+    return replace(status, last_event=None, last_sweep=None, ledger=ledger)
 
 
 def read_source_status(body: JsonView) -> SourceStatus:

@@ -33,12 +33,18 @@ def plan(desired: Desired, observed: Observed, now: datetime, policy: Policy) ->
     stage = _decide(round_)
     status = replace(stage.status, conditions=conditions_of(desired, observed, stage.status, now, policy))
     actions = [*stage.actions, *events_between(desired.ref, observed.status, status)]
-    usage = accounted(observed.status.usage, observed.pods, now)
-    if status != observed.status or stage.applies or changed(observed.status.usage, usage):
-        status = replace(status, usage=usage)
+    status = _billed(status, stage, round_)
     if status != observed.status or stage.applies:
         actions.append(WriteStatus(desired.ref, status))
     return actions
+
+
+def _billed(status: EngineStatus, stage: Stage, round_: Round) -> EngineStatus:
+    """Keep the account of pod seconds where the status is written anyway, or a pod came or went."""
+    before = round_.observed.status
+    usage = accounted(before.usage, round_.observed.pods, round_.now)
+    due = status != before or stage.applies or changed(before.usage, usage)
+    return replace(status, usage=usage) if due else status
 
 
 def _decide(round_: Round) -> Stage:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import secrets
 import signal
+from collections.abc import Coroutine
 from dataclasses import replace
 
 from engine_operator import kopf_app, metrics
@@ -54,24 +55,27 @@ async def serve(settings: Settings, connection: Connection, stop: asyncio.Event)
             async def work() -> None:
                 await Work(guarded, settings, namespaces, inbox, pulse).run()
 
-            leader = Leader(lease, work, metrics.LEADING.set)
+            leader, ready = Leader(lease, work, metrics.LEADING.set), asyncio.Event()
             port = await health.start()
             log.info("serving health and metrics on port %d; working in %s", port, ", ".join(namespaces))
             try:
-                await _until_stopped(leader, inbox, namespaces, pulse, stop)
+                watch = kopf_app.watch(inbox, connection, settings.watch_pace(), namespaces, ready)
+                await _until_stopped(leader, watch, _mark_started(ready, pulse), stop)
             finally:
                 await health.close()
 
 
 async def _until_stopped(
-    leader: Leader, inbox: Inbox, namespaces: tuple[str, ...], pulse: Pulse, stop: asyncio.Event
+    leader: Leader,
+    watching: Coroutine[None, None, None],
+    starting: Coroutine[None, None, None],
+    stop: asyncio.Event,
 ) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    ready = asyncio.Event()
-    watch = asyncio.create_task(kopf_app.watch(inbox, namespaces, ready), name="watch")
+    watch = asyncio.create_task(watching, name="watch")
     lead = asyncio.create_task(leader.run(), name="leader")
-    started = asyncio.create_task(_mark_started(ready, pulse))
+    started = asyncio.create_task(starting)
     stopped = asyncio.create_task(_log_stop(stop))
     try:
         await asyncio.wait({watch, lead, stopped}, return_when=asyncio.FIRST_COMPLETED)

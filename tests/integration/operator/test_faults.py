@@ -197,14 +197,27 @@ async def test_an_api_server_that_restarts_costs_nothing_but_time(bench: Bench) 
     assert len(bench.simulator.knative.created) == 2
 
 
-async def test_idle_engines_cost_no_write_but_the_lease(bench: Bench) -> None:
-    engines = [bench.serval.add_engine() for _ in range(5)]
+async def test_idle_engines_asleep_or_awake_cost_no_write_but_the_lease(bench: Bench) -> None:
+    engines = [bench.serval.add_engine() for _ in range(6)]
     await bench.make_source()
-    await bench.start_operator(max_converting="5", max_rolling="5")
+    await bench.start_operator(max_converting="6", max_rolling="6", collect_every="60")
     for engine in engines:
         bench.serval.run_build(engine.id, bench.archive())
     for engine in engines:
         await bench.until_serves(engine.id, 1)
+    for engine in engines[3:]:
+        ref = ObjectRef(ENGINES, bench.namespace, f"e{engine.id}")
+        await bench.cluster.merge(ref, {"spec": {"serving": {"minReplicas": 1}}})
+    bench.simulator.world.idle = 1.0
+
+    async def half_of_them_sleep() -> None:
+        for wanted, some in (("Asleep", engines[:3]), ("Serving", engines[3:])):
+            for engine in some:
+                await bench.serves(engine.id, 1)
+                assert (await bench.condition(engine.id, "Available"))["reason"] == wanted
+
+    await eventually(half_of_them_sleep, timeout=PATIENCE, describe=bench.describe)
     await bench.settle(4.0)
     mark = time.time()
     await consistently(lambda: bench.writes(since=mark) == [], for_=10.0, describe=bench.describe)
+    await half_of_them_sleep()

@@ -6,6 +6,7 @@ from typing import cast
 import kopf
 
 from engine_operator import kopf_app
+from engine_operator.cluster.connection import WatchPace
 from engine_operator.loops.inbox import EngineKey, Inbox, SourceKey
 from tests.support.cases import case
 
@@ -26,9 +27,14 @@ def test_a9_no_handler_makes_kopf_annotate_or_hold_an_object() -> None:
     assert len(registry._watching.get_all_handlers()) == 4
 
 
-@case("A4", breaks="engine_operator.kopf_app:settings", naive=kopf.OperatorSettings)
+def settings_of_kopf(_: WatchPace) -> kopf.OperatorSettings:
+    """What kopf does by itself: peers, posts, looks for kinds; ends after nine tries."""
+    return kopf.OperatorSettings()
+
+
+@case("A4", breaks="engine_operator.kopf_app:settings", naive=settings_of_kopf)
 def test_a4_kopf_neither_peers_nor_posts_and_watches_only_what_is_ours() -> None:
-    settings = kopf_app.settings()
+    settings = kopf_app.settings(WatchPace())
     assert settings.peering.standalone
     assert not settings.posting.enabled
     assert settings.scanning.disabled

@@ -146,7 +146,7 @@ def test_times_that_move_with_every_sweep_are_no_substance_and_everything_else_i
     from dataclasses import replace
 
     later = NOON + timedelta(minutes=3)
-    ledger = replace(SOURCE.ledger, missing={EngineId("g"): Missing(NOON, later)})
+    ledger = replace(SOURCE.ledger, missing={EngineId("g"): Missing(NOON, later)}, recent=())
     moved = replace(SOURCE, last_sweep=later, last_event=later, ledger=ledger)
     assert substance(moved) == substance(SOURCE)
     for other in (

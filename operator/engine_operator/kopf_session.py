@@ -1,0 +1,91 @@
+"""The HTTP session that kopf watches through: one way to prove who we are, and a sign of life for every watch.
+
+kopf would read its credentials once and ask again only after a 401; here each request carries the token as it is now.
+kopf also keeps bookmarks to itself, which are the only sign that a silent watch lives; they are seen as they pass.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib.metadata import version
+from typing import Any
+
+import aiohttp
+import kopf
+
+from engine_operator import metrics
+from engine_operator.cluster.connection import BearerAuth, Connection
+
+AFTER_REFUSAL = 2.0
+"""Seconds until a request that was refused twice (401) is given back to kopf, which would repeat it at once."""
+
+_PLURAL = re.compile(r"/([a-z]+)$")
+
+
+def login(connection: Connection) -> Callable[..., Awaitable[kopf.AiohttpSession]]:
+    """kopf's login handler. It runs in kopf's event loop, where the session belongs."""
+
+    async def handler(**_: Any) -> kopf.AiohttpSession:
+        session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=connection.tls),
+            middlewares=(Watching(connection.auth),),
+            headers={"User-Agent": f"{connection.agent} kopf/{version('kopf')}"},
+        )
+        return kopf.AiohttpSession(
+            aiohttp_session=session, server=connection.server, default_namespace=connection.namespace
+        )
+
+    return handler
+
+
+class Watching:
+    """Goes around each request of kopf's."""
+
+    def __init__(self, auth: BearerAuth | None) -> None:
+        self._auth = auth
+
+    async def __call__(
+        self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        answer = await self._authorized(request, send)
+        found = _PLURAL.search(request.url.path)
+        if answer.status == 200 and found is not None:
+            if request.url.query.get("watch") == "true":
+                answer.content = Marked(answer.content, found[1])  # type: ignore[assignment]
+            else:
+                metrics.watch_delivered(found[1])
+        return answer
+
+    async def _authorized(
+        self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        if self._auth is None:
+            return await send(request)
+        request.headers["Authorization"] = f"Bearer {self._auth.bearer()}"
+        answer = await send(request)
+        if answer.status != 401:
+            return answer
+        self._auth.refused()
+        answer.release()
+        request.headers["Authorization"] = f"Bearer {self._auth.bearer()}"
+        answer = await send(request)
+        if answer.status == 401:
+            await asyncio.sleep(AFTER_REFUSAL)
+        return answer
+
+
+class Marked:
+    """The content of a watch, marked as alive with each chunk that passes."""
+
+    def __init__(self, content: aiohttp.StreamReader, resource: str) -> None:
+        self._content = content
+        self._resource = resource
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._content, name)
+
+    async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
+        """As aiohttp's."""
+        async for data in self._content.iter_chunked(size):
+            metrics.watch_delivered(self._resource)
+            yield data
