@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from nllb_predictor.engine import hardware
-from nllb_predictor.engine.domain import EngineInfo, Hypothesis, Search, Segment
+from nllb_predictor.engine.domain import (
+    EngineInfo,
+    How,
+    Hypothesis,
+    NextTokens,
+    Scoring,
+    Search,
+    Segment,
+)
+from nllb_predictor.engine.vocabulary import Vocabulary
 from nllb_predictor.errors import ModelUnloadable, OutOfMemory
 from nllb_predictor.settings import ServeSettings
 
@@ -27,10 +36,11 @@ MEMORY_WORDS = ("out of memory", "bad_alloc", "failed to allocate", "cannot allo
 
 
 class TranslationEngine:
-    """One model on one device. `translate` may be called from several threads at once."""
+    """One model on one device. `run` may be called from several threads at once."""
 
-    def __init__(self, translator: Any, info: EngineInfo) -> None:
+    def __init__(self, translator: Any, info: EngineInfo, vocabulary: Vocabulary) -> None:
         self._translator = translator
+        self._vocabulary = vocabulary
         self.info = info
 
     @classmethod
@@ -62,47 +72,108 @@ class TranslationEngine:
             intra_threads=threads.intra,
             max_positions=MAX_POSITIONS,
         )
-        return cls(translator, info)
+        return cls(translator, info, Vocabulary(folder))
 
-    def translate(self, segments: Sequence[Segment], search: Search) -> list[Hypothesis]:
-        """The best hypothesis of each segment, in order. Runs as one batch and blocks without holding the GIL.
+    def run(self, segments: Sequence[Segment], how: How) -> list[tuple[Hypothesis, ...]]:
+        """What `how` asks, for each segment in order; hypotheses best first. Runs as one batch and blocks without
+        holding the GIL.
 
         Raises OutOfMemory where the device has no room for it.
         """
         try:
-            results = self._translator.translate_batch(
-                [list(segment.tokens) for segment in segments],
-                target_prefix=[[segment.target] for segment in segments],
-                beam_size=search.beams,
-                patience=search.patience,
-                max_decoding_length=search.max_tokens,
-                max_input_length=0,
-                length_penalty=1.0,
-                return_scores=True,
-                return_end_token=True,
-            )
+            if isinstance(how, Search):
+                return self._search(segments, how)
+            if isinstance(how, Scoring):
+                return self._score(segments)
+            return self._next_tokens(segments, how)
         except (RuntimeError, MemoryError) as error:
             if isinstance(error, MemoryError) or any(word in str(error).lower() for word in MEMORY_WORDS):
                 raise OutOfMemory(
                     f"The device has no memory for a batch of {len(segments)} segments."
                 ) from error
             raise
-        return [_hypothesis(result.hypotheses[0], result.scores[0]) for result in results]
 
-    def score(self, segments: Sequence[Segment], targets: Sequence[Sequence[str]]) -> list[list[float]]:
-        """Log-probability of every token of given translations (pieces, then the end mark) by teacher forcing."""
+    def translate(self, segments: Sequence[Segment], search: Search) -> list[Hypothesis]:
+        """The best hypothesis of each segment."""
+        return [hypotheses[0] for hypotheses in self.run(segments, search)]
+
+    def _search(self, segments: Sequence[Segment], search: Search) -> list[tuple[Hypothesis, ...]]:
+        prefixes = [[segment.target, *segment.prefix] for segment in segments]
+        results = self._translator.translate_batch(
+            [list(segment.tokens) for segment in segments],
+            target_prefix=prefixes,
+            beam_size=search.beams,
+            num_hypotheses=search.hypotheses,
+            patience=search.patience,
+            # The library's limit counts the prefix and would cut it.
+            max_decoding_length=search.max_tokens + max(len(prefix) for prefix in prefixes) - 1,
+            max_input_length=0,
+            length_penalty=1.0,
+            no_repeat_ngram_size=search.no_repeat_ngram,
+            repetition_penalty=search.repetition_penalty,
+            return_scores=True,
+            return_attention=search.attention,
+            return_end_token=True,
+        )
+        return [
+            tuple(
+                _hypothesis(tokens, score, rows, search.max_tokens + len(segment.prefix))
+                for tokens, score, rows in zip(
+                    result.hypotheses,
+                    result.scores,
+                    result.attention or [()] * len(result.hypotheses),
+                    strict=True,
+                )
+            )
+            for segment, result in zip(segments, results, strict=True)
+        ]
+
+    def _score(self, segments: Sequence[Segment]) -> list[tuple[Hypothesis, ...]]:
+        targets = [(segment.target, *segment.prefix) for segment in segments]
         results = self._translator.score_batch(
             [list(segment.tokens) for segment in segments],
-            [[segment.target, *target] for segment, target in zip(segments, targets, strict=True)],
+            [list(target) for target in targets],
             max_input_length=0,
         )
-        return [list(result.log_probs) for result in results]
+        return [(_scored(target, result.log_probs),) for target, result in zip(targets, results, strict=True)]
+
+    def _next_tokens(self, segments: Sequence[Segment], how: NextTokens) -> list[tuple[Hypothesis, ...]]:
+        prefixes = [[segment.target, *segment.prefix] for segment in segments]
+        results = self._translator.translate_batch(
+            [list(segment.tokens) for segment in segments],
+            target_prefix=prefixes,
+            beam_size=1,
+            # One step more than the longest prefix; what shorter ones go on with is not looked at.
+            max_decoding_length=max(len(prefix) for prefix in prefixes) + 1,
+            max_input_length=0,
+            return_logits_vocab=True,
+            return_scores=True,
+            return_end_token=True,
+        )
+        choice = self._vocabulary.choice(how.allowed)
+        found: list[tuple[Hypothesis, ...]] = []
+        for prefix, result in zip(prefixes, results, strict=True):
+            # Row p tells what follows p tokens; row 0 would be the language token.
+            places = range(len(prefix) if how.last_only else 1, len(prefix) + 1)
+            rows = tuple(self._vocabulary.likeliest(result.logits[0][p], how.top, choice) for p in places)
+            found.append((Hypothesis(tuple(prefix), 0.0, False, next_tokens=rows),))
+        return found
 
     def close(self) -> None:
         """Free the model's memory; no translation may be running."""
         self._translator.unload_model()
 
 
-def _hypothesis(tokens: list[str], score: float) -> Hypothesis:
-    complete = bool(tokens) and tokens[-1] == END
-    return Hypothesis(tuple(tokens[:-1] if complete else tokens), float(score), complete)
+def _hypothesis(tokens: list[str], score: float, rows: Any, limit: int) -> Hypothesis:
+    """A hypothesis of the library's. A batch has one limit; what a segment with a shorter prefix has beyond its own
+    is cut here."""
+    complete = bool(tokens) and tokens[-1] == END and len(tokens) - 1 <= limit
+    kept = tokens[:-1] if complete else tokens[:limit]
+    attention = tuple(tuple(row) for row in rows[: len(kept) + complete])
+    return Hypothesis(tuple(kept), float(score), complete, attention=attention)
+
+
+def _scored(target: tuple[str, ...], log_probs: Sequence[float]) -> Hypothesis:
+    """The language token is forced, so it counts as certain."""
+    each = (0.0, *(float(value) for value in log_probs[1:]))
+    return Hypothesis(target, sum(each) / len(each), True, log_probs=each)

@@ -13,11 +13,13 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
-from nllb_predictor.engine.domain import Hypothesis, Search, Segment
+from nllb_predictor.engine.domain import How, Hypothesis, Segment
 from nllb_predictor.errors import BadRequest, DeadlineExceeded, OutOfMemory, Overloaded, ShuttingDown
 
 log = logging.getLogger(__name__)
@@ -26,8 +28,30 @@ log = logging.getLogger(__name__)
 class Engine(Protocol):
     """What the scheduler needs of a model."""
 
-    def translate(self, segments: Sequence[Segment], search: Search) -> list[Hypothesis]:
-        """Best hypothesis of each segment; blocks."""
+    def run(self, segments: Sequence[Segment], how: How) -> list[tuple[Hypothesis, ...]]:
+        """What `how` asks, for each segment; blocks."""
+
+
+class Priority(StrEnum):
+    """Who waits: a person, or a job."""
+
+    INTERACTIVE = "interactive"
+    BULK = "bulk"
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What the scheduler is told of a call before it gets its first segment."""
+
+    segments: int
+    """How many will be run at first; what follows for the same segments is not counted against the queue."""
+    timeout: float
+    """Seconds, from admission to the end of the last run."""
+    priority: Priority = Priority.INTERACTIVE
+    caller: str = ""
+    """Opaque; callers share the engine fairly. Empty is a caller of its own, shared by all that name none."""
+    deterministic: bool = False
+    """Whether each segment must be computed alone, so that its answer cannot depend on its neighbours."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +68,11 @@ class _Call:
     """One caller's segments; it is answered as soon as every segment has its hypothesis."""
 
     segments: Sequence[Segment]
-    search: Search
+    how: How
     loop: asyncio.AbstractEventLoop
-    done: "asyncio.Future[list[Hypothesis]]"
+    done: "asyncio.Future[list[tuple[Hypothesis, ...]]]"
     gone: bool = False
-    answers: dict[int, Hypothesis] = field(default_factory=dict)
+    answers: dict[int, tuple[Hypothesis, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,25 +113,39 @@ class Scheduler:
         """Segments in the queue, those of callers that left included until a worker drops them."""
         return len(self._queue)
 
-    async def submit(self, segments: Sequence[Segment], search: Search, timeout: float) -> list[Hypothesis]:
-        """One hypothesis per segment, in order.
+    @contextmanager
+    def admit(self, admission: Admission) -> Iterator["Ticket"]:
+        """Let a call in, or refuse it at once. What it runs is dropped when the block ends.
 
-        `timeout` in seconds covers waiting and computing. Raises Overloaded, DeadlineExceeded, OutOfMemory,
-        ShuttingDown, and BadRequest for a call that could never fit.
+        Raises Overloaded, ShuttingDown, and BadRequest for a call that could never fit.
         """
-        if not segments:
-            return []
-        if len(segments) > self._limits.queue:
+        if admission.segments > self._limits.queue:
             raise BadRequest(
-                f"One call may hold {self._limits.queue} segments, not {len(segments)}.",
+                f"One call may hold {self._limits.queue} segments, not {admission.segments}.",
                 field="text",
                 hint="Send several calls, or raise --max-queue-segments.",
             )
+        with self._changed:
+            if self._closed:
+                raise ShuttingDown("This process is shutting down.")
+            if len(self._queue) + admission.segments > self._limits.queue:
+                raise Overloaded(
+                    f"{len(self._queue)} segments are waiting, and {self._limits.queue} may wait.",
+                    hint="Try again in a moment.",
+                )
+        yield Ticket(self, admission, time.monotonic() + admission.timeout)
+
+    async def run(
+        self, segments: Sequence[Segment], how: How, deadline: float, timeout: float
+    ) -> list[tuple[Hypothesis, ...]]:
+        """The work of a ticket; see `Ticket.run`."""
+        if not segments:
+            return []
         loop = asyncio.get_running_loop()
-        call = _Call(segments, search, loop, loop.create_future())
+        call = _Call(segments, how, loop, loop.create_future())
         self._put(call)
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
                 return await call.done
         except TimeoutError:
             raise DeadlineExceeded(
@@ -122,11 +160,6 @@ class Scheduler:
         with self._changed:
             if self._closed:
                 raise ShuttingDown("This process is shutting down.")
-            if len(self._queue) + len(call.segments) > self._limits.queue:
-                raise Overloaded(
-                    f"{len(self._queue)} segments are waiting, and {self._limits.queue} may wait.",
-                    hint="Try again in a moment.",
-                )
             self._queue.extend(_Item(call, index) for index in range(len(call.segments)))
             self._changed.notify()
 
@@ -169,7 +202,7 @@ class Scheduler:
     def _compute(self, batch: list[_Item]) -> None:
         """Answer every item of the batch; one that is too large for the device is halved until the culprit is alone."""
         try:
-            results = self._engine.translate([item.segment for item in batch], batch[0].call.search)
+            results = self._engine.run([item.segment for item in batch], batch[0].call.how)
         except OutOfMemory as error:
             if len(batch) == 1:
                 _fail(batch[0].call, error)
@@ -187,22 +220,38 @@ class Scheduler:
                 _answer(item, result)
 
 
+@dataclass(frozen=True)
+class Ticket:
+    """A call that was let in. It may run several times; all its runs share one deadline."""
+
+    _scheduler: Scheduler
+    admission: Admission
+    _deadline: float
+
+    async def run(self, segments: Sequence[Segment], how: How) -> list[tuple[Hypothesis, ...]]:
+        """What `how` asks, for each segment in order.
+
+        Raises DeadlineExceeded, OutOfMemory, ShuttingDown.
+        """
+        return await self._scheduler.run(segments, how, self._deadline, self.admission.timeout)
+
+
 def take_batch(queue: deque[_Item], most: int) -> list[_Item]:
-    """Remove the oldest living item and, in order, up to `most` - 1 others with an equal search; the dead are
-    dropped on the way."""
+    """Remove the oldest living item and, in order, up to `most` - 1 others that are to be done in an equal way; the
+    dead are dropped on the way."""
     batch: list[_Item] = []
     kept: list[_Item] = []
     while queue and len(batch) < most:
         item = queue.popleft()
         if item.call.gone:
             continue
-        fits = not batch or item.call.search == batch[0].call.search
+        fits = not batch or item.call.how == batch[0].call.how
         (batch if fits else kept).append(item)
     queue.extendleft(reversed(kept))
     return batch
 
 
-def _answer(item: _Item, result: Hypothesis) -> None:
+def _answer(item: _Item, result: tuple[Hypothesis, ...]) -> None:
     call = item.call
     call.answers[item.index] = result
     if len(call.answers) == len(call.segments):

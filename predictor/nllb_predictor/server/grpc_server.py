@@ -7,6 +7,7 @@ the code and words of `faults`.
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -17,6 +18,7 @@ from nllb_predictor.server.faults import fault_of
 from nllb_predictor.server.model import Asked, TruthfulDataPlane
 from nllb_predictor.server.sdk import messages, services
 from nllb_predictor.server.wire import grpc as wire
+from nllb_predictor.server.wire.tensors import caller
 from nllb_predictor.settings import ServeSettings
 
 NOT_OFFERED = frozenset({"RepositoryModelLoad", "RepositoryModelUnload"})
@@ -118,7 +120,7 @@ class InferenceServicer(services.GRPCInferenceServiceServicer):  # type: ignore[
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
         self._plane.require(request.model_name, request.model_version)
-        call = wire.decode(request)
+        call = replace(wire.decode(request), caller=caller(dict(context.invocation_metadata())))
         answered = await self._plane.translate(request.model_name, Asked(call), "grpc")
         return wire.encode(answered.answer, call.raw)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nllb_predictor.engine.domain import EngineInfo
     from nllb_predictor.engine.model import TranslationEngine
     from nllb_predictor.engine.scheduler import Scheduler
-    from nllb_predictor.engine.service import TranslationService
+    from nllb_predictor.pipeline.service import TranslationService
     from nllb_predictor.store.models import LocalModel
     from nllb_predictor.text.tokenise import Tokenizer
 
@@ -174,7 +174,7 @@ def open_model(model: "LocalModel", settings: ServeSettings) -> Loaded:
     """Model and tokenizer at the same time: the first releases the GIL while it reads."""
     from nllb_predictor.engine.model import TranslationEngine
     from nllb_predictor.engine.scheduler import Limits, Scheduler
-    from nllb_predictor.engine.service import TranslationService
+    from nllb_predictor.pipeline.service import TranslationService
     from nllb_predictor.server import metrics
     from nllb_predictor.text.languages import Languages
     from nllb_predictor.text.tokenise import Tokenizer

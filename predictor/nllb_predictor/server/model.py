@@ -8,30 +8,28 @@ way whichever protocol it came by.
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from nllb_predictor.engine.service import Translation
 from nllb_predictor.errors import NotReady, RequestError, UnknownModel
+from nllb_predictor.pipeline.answer import Translation
 from nllb_predictor.server import metrics
 from nllb_predictor.server.lifecycle import Lifecycle, Served
 from nllb_predictor.server.loading import Loaded
 from nllb_predictor.server.sdk import DataPlane, Model, ModelRepository
-from nllb_predictor.server.wire import contract
-from nllb_predictor.server.wire.contract import Defaults, TensorSpec
+from nllb_predictor.server.wire import contract, outputs
+from nllb_predictor.server.wire.contract import Defaults, Rows, TensorSpec
 from nllb_predictor.server.wire.tensors import InferAnswer, InferCall, OutputAsk
 
 PLATFORM = "ctranslate2"
 
-Languages = Mapping[str, tuple[str | None, ...]]
-
 
 @dataclass(frozen=True)
 class Asked:
-    """A call, and languages per text where they did not come as tensors (v1)."""
+    """A call, and the inputs of single texts where they did not come as tensors (v1)."""
 
     call: InferCall
-    languages: Languages | None = None
+    rows: Rows | None = None
 
 
 @dataclass(frozen=True)
@@ -70,21 +68,16 @@ class NllbModel(Model):  # type: ignore[misc]
     ) -> Answered:
         """Translate one call. Raises RequestError's family."""
         with self._lifecycle.request() as loaded:
-            asks = contract.asked_outputs(payload.call.outputs)
-            request = contract.request_of(payload.call, self._defaults)
-            if payload.languages:
-                request = replace(
-                    request,
-                    sources=payload.languages[contract.SOURCE.name],
-                    targets=payload.languages[contract.TARGET.name],
-                )
+            asks = outputs.asked_outputs(payload.call.outputs)
+            request = contract.request_of(payload.call, self._defaults, outputs.wants_of(asks), payload.rows)
+            asks = outputs.with_count(asks, request.options.hypotheses)
             results: list[Translation] = await loaded.service.translate(request)
             metrics.SEGMENTS.inc(len(results))
             answer = InferAnswer(
                 self._served.name,
                 loaded.version,
                 payload.call.id or str(uuid.uuid4()),
-                contract.tensors_of(results, asks),
+                outputs.tensors_of(results, asks),
             )
             return Answered(answer, asks)
 
@@ -150,7 +143,7 @@ class TruthfulDataPlane(DataPlane):  # type: ignore[misc]
             "versions": [loaded.version],
             "platform": PLATFORM,
             "inputs": [_described(spec) for spec in contract.INPUTS],
-            "outputs": [_described(spec) for spec in contract.OUTPUTS],
+            "outputs": [_described(spec) for spec in outputs.OUTPUTS],
             "properties": properties(loaded, self._lifecycle.phases),
         }
 

@@ -5,6 +5,7 @@ The SDK's own routes are not used: they answer 422 and 500 to malformed tensors,
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -21,6 +22,7 @@ from nllb_predictor.server.faults import Fault, fault_of
 from nllb_predictor.server.lifecycle import Lifecycle
 from nllb_predictor.server.model import Asked, TruthfulDataPlane
 from nllb_predictor.server.wire import rest_v1, rest_v2
+from nllb_predictor.server.wire.tensors import caller
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -95,16 +97,20 @@ class RestApi:
 
     async def infer(self, request: Request) -> Response:
         self._plane.require(request.path_params["name"], request.path_params.get("version"))
-        call = rest_v2.decode(await self._body(request), request.headers)
+        call = replace(
+            rest_v2.decode(await self._body(request), request.headers), caller=caller(request.headers)
+        )
         answered = await self._plane.translate(request.path_params["name"], Asked(call), "v2")
         body, headers = rest_v2.encode(answered.answer, answered.asks)
         return self._bounded(body, headers)
 
     async def predict(self, request: Request) -> Response:
         self._plane.require(request.path_params["name"])
-        call, languages = rest_v1.decode(await self._body(request))
-        answered = await self._plane.translate(request.path_params["name"], Asked(call, languages), "v1")
-        return self._bounded(rest_v1.encode(answered.answer.outputs), {"content-type": "application/json"})
+        call, rows = rest_v1.decode(await self._body(request))
+        call = replace(call, caller=caller(request.headers))
+        answered = await self._plane.translate(request.path_params["name"], Asked(call, rows), "v1")
+        body = rest_v1.encode(answered.answer.outputs, call)
+        return self._bounded(body, {"content-type": "application/json"})
 
     async def _body(self, request: Request) -> bytes:
         """The whole body, unpacked. Raises PayloadTooLarge as soon as it is known to be."""

@@ -8,8 +8,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from nllb_predictor import errors
+from nllb_predictor.pipeline.request import Wants
 from nllb_predictor.server.faults import INTERNAL, TABLE, fault_of
-from nllb_predictor.server.wire import contract, rest_v2
+from nllb_predictor.server.wire import contract, outputs, rest_v2
 from nllb_predictor.server.wire.tensors import InferAnswer, Tensor
 from nllb_predictor.settings import ServeSettings
 from serval_live_contract import SchemaName, process_reasons, request_reasons, schema
@@ -24,9 +25,21 @@ CALLS: dict[str, tuple[dict[str, Any], bool]] = {
             "inputs": [
                 TEXT,
                 {"name": "target_language", "datatype": "BYTES", "shape": [1, 1], "data": [["es"]]},
+                {"name": "target_prefix", "datatype": "BYTES", "shape": [1], "data": ["Hoy"]},
+                {"name": "protected_terms", "datatype": "BYTES", "shape": [2], "data": ["Acme", "Bo"]},
             ],
-            "outputs": [{"name": "score"}, {"name": "translation"}],
-            "parameters": {"beam_size": 2, "timeout_ms": 1000, "binary_data_output": False},
+            "outputs": [{"name": "score"}, {"name": "translation"}, {"name": "word_graph"}],
+            "parameters": {
+                "beam_size": 2,
+                "num_hypotheses": 2,
+                "timeout_ms": 1000,
+                "split_sentences": False,
+                "lines": "join",
+                "copy_untranslatable": False,
+                "deterministic": True,
+                "priority": "bulk",
+                "binary_data_output": False,
+            },
         },
         True,
     ),
@@ -37,6 +50,9 @@ CALLS: dict[str, tuple[dict[str, Any], bool]] = {
     "unknown parameter": ({"inputs": [TEXT], "parameters": {"beam": 2}}, False),
     "no beams": ({"inputs": [TEXT], "parameters": {"beam_size": 0}}, False),
     "beams in words": ({"inputs": [TEXT], "parameters": {"beam_size": "2"}}, False),
+    "no hypotheses": ({"inputs": [TEXT], "parameters": {"num_hypotheses": 0}}, False),
+    "an unknown priority": ({"inputs": [TEXT], "parameters": {"priority": "high"}}, False),
+    "a number for a flag": ({"inputs": [TEXT], "parameters": {"deterministic": 1}}, False),
     "wide": ({"inputs": [{**TEXT, "shape": [1, 2]}]}, False),
     "numbers": ({"inputs": [{**TEXT, "datatype": "FP32", "data": [1.0]}]}, False),
     "no inputs": ({}, False),
@@ -56,8 +72,8 @@ def family(kind: type[errors.PredictorError]) -> Iterator[type[errors.PredictorE
 def accepted(document: dict[str, Any]) -> bool:
     try:
         call = rest_v2.decode(json.dumps(document).encode(), {})
-        contract.request_of(call, DEFAULTS)
-        contract.asked_outputs(call.outputs)
+        contract.request_of(call, DEFAULTS, Wants())
+        outputs.asked_outputs(call.outputs)
     except errors.BadRequest:
         return False
     return True
@@ -74,7 +90,7 @@ def test_the_schema_lists_the_words_that_the_metadata_promises() -> None:
     words = properties["inputs"]["items"]["properties"]["name"]["enum"]
     assert words == [spec.name for spec in contract.INPUTS]
     words = properties["outputs"]["items"]["properties"]["name"]["enum"]
-    assert words == [spec.name for spec in contract.OUTPUTS]
+    assert words == [spec.name for spec in outputs.OUTPUTS]
     assert set(properties["parameters"]["properties"]) == {
         *contract.PARAMETERS,
         *contract.PROTOCOL_PARAMETERS,
@@ -85,6 +101,9 @@ def test_an_answer_follows_its_schema() -> None:
     outputs = (
         Tensor("translation", "BYTES", (2, 1), ("Luz.", "Día.")),
         Tensor("score", "FP32", (2, 1), (-0.5, -0.25)),
+        Tensor("warnings", "BYTES", (2, 1), ("[]", "[]")),
+        Tensor("token_count", "INT32", (2, 2), (4, 5, 4, 6)),
+        Tensor("hypothesis_count", "INT32", (2,), (1, 1)),
     )
     body, _ = rest_v2.encode(InferAnswer("e1", "3", "call-1", outputs), ())
     document = json.loads(body)

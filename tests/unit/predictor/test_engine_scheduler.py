@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from nllb_predictor.engine.domain import Hypothesis, Search, Segment
-from nllb_predictor.engine.scheduler import Limits, Scheduler
+from nllb_predictor.engine.domain import How, Hypothesis, Search, Segment
+from nllb_predictor.engine.scheduler import Admission, Limits, Scheduler
 from nllb_predictor.errors import BadRequest, DeadlineExceeded, OutOfMemory, Overloaded, ShuttingDown
 from tests.support.cases import case
 from tests.support.waiting import eventually
@@ -23,21 +23,22 @@ class SmallEngine:
     """Answers each segment with its own tokens; holds every batch while `held`; has memory for `room` segments."""
 
     room: int = 1000
-    batches: list[tuple[int, Search]] = field(default_factory=list)
+    batches: list[tuple[int, How]] = field(default_factory=list)
     running: int = 0
     gate: threading.Event = field(default_factory=threading.Event)
 
-    def translate(self, segments: Sequence[Segment], search: Search) -> list[Hypothesis]:
+    def run(self, segments: Sequence[Segment], how: How) -> list[tuple[Hypothesis, ...]]:
         self.running += 1
         assert self.gate.wait(30)
         self.running -= 1
         if len(segments) > self.room or any("huge" in segment.tokens for segment in segments):
             raise OutOfMemory("no room")
-        self.batches.append((len(segments), search))
+        self.batches.append((len(segments), how))
         if any("broken" in segment.tokens for segment in segments):
             raise RuntimeError("broken")
+        assert isinstance(how, Search)
         return [
-            Hypothesis((segment.target, *segment.tokens), -float(search.beams), True) for segment in segments
+            (Hypothesis((segment.target, *segment.tokens), -float(how.beams), True),) for segment in segments
         ]
 
 
@@ -61,23 +62,30 @@ def segments(*words: str, target: str = "spa_Latn") -> list[Segment]:
     return [Segment((word,), target) for word in words]
 
 
+async def submit(
+    scheduler: Scheduler, wanted: Sequence[Segment], search: Search, timeout: float
+) -> list[Hypothesis]:
+    with scheduler.admit(Admission(len(wanted), timeout)) as ticket:
+        return [found[0] for found in await ticket.run(wanted, search)]
+
+
 async def hold(engine: SmallEngine, scheduler: Scheduler) -> "asyncio.Task[list[Hypothesis]]":
     """Occupy the only worker with one segment until the gate opens."""
     engine.gate.clear()
-    task = asyncio.create_task(scheduler.submit(segments("first"), GREEDY, 30))
+    task = asyncio.create_task(submit(scheduler, segments("first"), GREEDY, 30))
     await eventually(lambda: engine.running == 1)
     return task
 
 
 async def test_answers_come_in_the_order_of_the_segments(scheduler: Scheduler) -> None:
     words = ["a", "b", "c", "d", "e", "f"]
-    answers = await scheduler.submit(segments(*words), GREEDY, 30)
+    answers = await submit(scheduler, segments(*words), GREEDY, 30)
     assert [answer.tokens[1] for answer in answers] == words
 
 
 async def test_waiting_calls_share_a_batch(engine: SmallEngine, scheduler: Scheduler) -> None:
     first = await hold(engine, scheduler)
-    others = [asyncio.create_task(scheduler.submit(segments(word), GREEDY, 30)) for word in "abc"]
+    others = [asyncio.create_task(submit(scheduler, segments(word), GREEDY, 30)) for word in "abc"]
     await eventually(lambda: scheduler.waiting == 3)
     engine.gate.set()
     answers = await asyncio.gather(first, *others)
@@ -101,7 +109,7 @@ async def test_p58_only_equal_searches_share_a_batch_and_each_caller_gets_its_ow
         ("d", BEAM, "spa_Latn"),
     ]
     tasks = [
-        asyncio.create_task(scheduler.submit(segments(word, target=target), search, 30))
+        asyncio.create_task(submit(scheduler, segments(word, target=target), search, 30))
         for word, search, target in wanted
     ]
     await eventually(lambda: scheduler.waiting == 4)
@@ -115,10 +123,10 @@ async def test_p58_only_equal_searches_share_a_batch_and_each_caller_gets_its_ow
 
 async def test_a_full_queue_refuses_at_once(engine: SmallEngine, scheduler: Scheduler) -> None:
     first = await hold(engine, scheduler)
-    waiting = asyncio.create_task(scheduler.submit(segments(*"abcdefg"), GREEDY, 30))
+    waiting = asyncio.create_task(submit(scheduler, segments(*"abcdefg"), GREEDY, 30))
     await eventually(lambda: scheduler.waiting == 7)
     with pytest.raises(Overloaded):
-        await scheduler.submit(segments("x", "y"), GREEDY, 30)
+        await submit(scheduler, segments("x", "y"), GREEDY, 30)
     engine.gate.set()
     assert len(await waiting) == 7
     await first
@@ -126,7 +134,7 @@ async def test_a_full_queue_refuses_at_once(engine: SmallEngine, scheduler: Sche
 
 async def test_a_call_that_could_never_wait_is_a_bad_request(scheduler: Scheduler) -> None:
     with pytest.raises(BadRequest, match="8 segments, not 9"):
-        await scheduler.submit(segments(*"abcdefghi"), GREEDY, 30)
+        await submit(scheduler, segments(*"abcdefghi"), GREEDY, 30)
 
 
 async def test_a_deadline_that_passes_in_the_queue_costs_the_engine_nothing(
@@ -134,16 +142,16 @@ async def test_a_deadline_that_passes_in_the_queue_costs_the_engine_nothing(
 ) -> None:
     first = await hold(engine, scheduler)
     with pytest.raises(DeadlineExceeded):
-        await scheduler.submit(segments("late"), GREEDY, 0.01)
+        await submit(scheduler, segments("late"), GREEDY, 0.01)
     engine.gate.set()
     await first
-    assert (await scheduler.submit(segments("next"), GREEDY, 30))[0].tokens[1] == "next"
+    assert (await submit(scheduler, segments("next"), GREEDY, 30))[0].tokens[1] == "next"
     assert engine.batches == [(1, GREEDY), (1, GREEDY)]
 
 
 async def test_the_work_of_a_caller_that_leaves_is_dropped(engine: SmallEngine, scheduler: Scheduler) -> None:
     first = await hold(engine, scheduler)
-    leaving = asyncio.create_task(scheduler.submit(segments("gone"), GREEDY, 30))
+    leaving = asyncio.create_task(submit(scheduler, segments("gone"), GREEDY, 30))
     await eventually(lambda: scheduler.waiting == 1)
     leaving.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -158,28 +166,28 @@ async def test_a_batch_without_memory_is_halved_until_the_culprit_is_alone(
     engine: SmallEngine, scheduler: Scheduler
 ) -> None:
     first = await hold(engine, scheduler)
-    small = asyncio.create_task(scheduler.submit(segments("a", "b"), GREEDY, 30))
-    culprit = asyncio.create_task(scheduler.submit(segments("huge"), GREEDY, 30))
+    small = asyncio.create_task(submit(scheduler, segments("a", "b"), GREEDY, 30))
+    culprit = asyncio.create_task(submit(scheduler, segments("huge"), GREEDY, 30))
     await eventually(lambda: scheduler.waiting == 3)
     engine.gate.set()
     await first
     assert [answer.tokens[1] for answer in await small] == ["a", "b"]
     with pytest.raises(OutOfMemory):
         await culprit
-    assert (await scheduler.submit(segments("after"), GREEDY, 30))[0].tokens[1] == "after"
+    assert (await submit(scheduler, segments("after"), GREEDY, 30))[0].tokens[1] == "after"
 
 
 async def test_an_engine_error_reaches_its_callers_and_the_worker_lives(scheduler: Scheduler) -> None:
     with pytest.raises(RuntimeError, match="broken"):
-        await scheduler.submit(segments("broken"), GREEDY, 30)
-    assert (await scheduler.submit(segments("after"), GREEDY, 30))[0].tokens[1] == "after"
+        await submit(scheduler, segments("broken"), GREEDY, 30)
+    assert (await submit(scheduler, segments("after"), GREEDY, 30))[0].tokens[1] == "after"
 
 
 async def test_closing_fails_what_waits_and_finishes_what_runs(
     engine: SmallEngine, scheduler: Scheduler
 ) -> None:
     first = await hold(engine, scheduler)
-    waiting = asyncio.create_task(scheduler.submit(segments("a"), GREEDY, 30))
+    waiting = asyncio.create_task(submit(scheduler, segments("a"), GREEDY, 30))
     await eventually(lambda: scheduler.waiting == 1)
     scheduler.close()
     with pytest.raises(ShuttingDown):
@@ -187,7 +195,7 @@ async def test_closing_fails_what_waits_and_finishes_what_runs(
     engine.gate.set()
     assert (await first)[0].tokens[1] == "first"
     with pytest.raises(ShuttingDown):
-        await scheduler.submit(segments("b"), GREEDY, 30)
+        await submit(scheduler, segments("b"), GREEDY, 30)
 
 
 async def test_the_event_loop_is_free_while_the_engine_computes(
@@ -201,5 +209,5 @@ async def test_the_event_loop_is_free_while_the_engine_computes(
 
 
 async def test_no_segments_are_answered_without_the_engine(engine: SmallEngine, scheduler: Scheduler) -> None:
-    assert await scheduler.submit([], GREEDY, 30) == []
+    assert await submit(scheduler, [], GREEDY, 30) == []
     assert engine.batches == []

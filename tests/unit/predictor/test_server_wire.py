@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nllb_predictor.engine.domain import Search
-from nllb_predictor.engine.service import Translation
 from nllb_predictor.errors import BadRequest, PayloadTooLarge, RequestError
+from nllb_predictor.pipeline.answer import Alternative, Translation, Warned, WarningKind
+from nllb_predictor.pipeline.request import Ask, Wants
 from nllb_predictor.server.sdk import messages
-from nllb_predictor.server.wire import contract, rest_v1, rest_v2
+from nllb_predictor.server.wire import contract, outputs, rest_v1, rest_v2
 from nllb_predictor.server.wire import grpc as wire_grpc
 from nllb_predictor.server.wire.contract import Defaults
 from nllb_predictor.server.wire.tensors import InferAnswer, InferCall, OutputAsk, Tensor, join_raw, split_raw
@@ -93,11 +94,9 @@ FORMS: dict[str, Callable[[], InferCall]] = {
 @case("p55", breaks="nllb_predictor.server.wire.contract:column", naive=lambda tensor: tensor.data[:1])
 @pytest.mark.parametrize("form", FORMS)
 def test_p55_every_encoding_of_a_request_is_the_same_request(form: str) -> None:
-    request = contract.request_of(FORMS[form](), DEFAULTS)
-    assert request.texts == TEXTS
-    assert request.sources == (None,) * 3
-    assert request.targets == (RIGHT,) * 3
-    assert request.search == Search(2, 512)
+    request = contract.request_of(FORMS[form](), DEFAULTS, Wants())
+    assert request.asks == tuple(Ask(text, None, RIGHT) for text in TEXTS)
+    assert request.options.search == Search(2, 512)
 
 
 def test_a_v1_request_says_the_same_with_languages_per_instance() -> None:
@@ -108,9 +107,12 @@ def test_a_v1_request_says_the_same_with_languages_per_instance() -> None:
             {"text": "", "source_language": LEFT},
         ]
     }
-    call, languages = rest_v1.decode(json.dumps(body).encode())
-    assert contract.request_of(call, DEFAULTS).texts == TEXTS
-    assert languages == {"source_language": (None, None, LEFT), "target_language": (RIGHT, None, None)}
+    call, rows = rest_v1.decode(json.dumps(body).encode())
+    assert contract.request_of(call, DEFAULTS, Wants(), rows).asks == (
+        Ask(TEXTS[0], None, RIGHT),
+        Ask(TEXTS[1]),
+        Ask("", LEFT),
+    )
 
 
 TEXT = {"name": "text", "datatype": "BYTES", "shape": [1], "data": ["x"]}
@@ -156,7 +158,7 @@ MALFORMED_V2: dict[str, tuple[Any, str]] = {
 def test_p59_a_malformed_v2_request_is_a_bad_request_that_names_the_part(fault: str) -> None:
     body, field = MALFORMED_V2[fault]
     with pytest.raises(BadRequest) as refused:
-        contract.request_of(v2(body), DEFAULTS)
+        contract.request_of(v2(body), DEFAULTS, Wants())
     assert refused.value.field == field
 
 
@@ -301,28 +303,73 @@ def test_any_json_is_a_request_or_a_typed_error(body: dict[str, Any], value: Any
     for each in (body, body | {"inputs": [tensor]}, {"inputs": [value, tensor]}, {"instances": [value]}):
         encoded = json.dumps(each).encode()
         with contextlib.suppress(RequestError):
-            assert contract.request_of(rest_v2.decode(encoded, {}), DEFAULTS).texts is not None
+            assert contract.request_of(rest_v2.decode(encoded, {}), DEFAULTS, Wants()).timeout > 0
         with contextlib.suppress(RequestError):
             assert rest_v1.decode(encoded)[0].inputs
 
 
-RESULTS = [Translation("Luz.", -0.25), Translation("", 0.0)]
+RESULTS = [
+    Translation((Alternative("Luz.", -0.25), Alternative("La luz.", -0.5)), (), 4, 3),
+    Translation((Alternative("", 0.0),)),
+]
 
 
 def test_outputs_are_those_that_were_asked_for_in_that_order() -> None:
-    both = contract.asked_outputs((OutputAsk("score"), OutputAsk("translation")))
-    assert contract.tensors_of(RESULTS, both) == (
-        Tensor("score", "FP32", (2, 1), (-0.25, 0.0)),
-        Tensor("translation", "BYTES", (2, 1), ("Luz.", "")),
+    both = outputs.asked_outputs((OutputAsk("score"), OutputAsk("translation")))
+    assert outputs.tensors_of(RESULTS, both) == (
+        Tensor("score", "FP32", (2, 2), (-0.25, -0.5, 0.0, 0.0)),
+        Tensor("translation", "BYTES", (2, 2), ("Luz.", "La luz.", "", "")),
     )
-    assert [tensor.name for tensor in contract.tensors_of(RESULTS, contract.asked_outputs(()))] == [
+    assert [tensor.name for tensor in outputs.tensors_of(RESULTS, outputs.asked_outputs(()))] == [
         "translation"
     ]
 
 
+def test_hypotheses_are_counted_where_several_were_asked_for() -> None:
+    asks = outputs.with_count((OutputAsk("translation"),), 2)
+    assert outputs.tensors_of(RESULTS, asks)[1] == Tensor("hypothesis_count", "INT32", (2,), (2, 1))
+    assert outputs.with_count((OutputAsk("translation"),), 1) == (OutputAsk("translation"),)
+
+
+def test_counts_and_warnings_are_told_per_segment() -> None:
+    warned = Warned(WarningKind.UNKNOWN_CHARACTERS, "The model cannot read 1 character.", 0, 1, ("鹰",))
+    answer = Translation((Alternative("x", -1.0),), (warned,), 3, 2)
+    tokens, told = outputs.tensors_of([answer], (OutputAsk("token_count"), OutputAsk("warnings")))
+    assert tokens == Tensor("token_count", "INT32", (1, 2), (3, 2))
+    assert json.loads(str(told.data[0])) == [
+        {
+            "kind": "unknown_characters",
+            "message": "The model cannot read 1 character.",
+            "start": 0,
+            "end": 1,
+            "detail": ["鹰"],
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("beams", "hypotheses", "search"), [(None, None, 4), (None, 6, 6), (8, 3, 8), (None, 1, 4)]
+)
+def test_more_hypotheses_than_default_beams_raise_the_beams(
+    beams: int | None, hypotheses: int | None, search: int
+) -> None:
+    given = {"beam_size": beams, "num_hypotheses": hypotheses}
+    parameters = {name: value for name, value in given.items() if value is not None}
+    call = v2({"inputs": [TEXT], "parameters": parameters})
+    options = contract.request_of(call, DEFAULTS, Wants()).options
+    assert (options.search.beams, options.hypotheses) == (search, hypotheses or 1)
+
+
+def test_more_hypotheses_than_named_beams_are_refused() -> None:
+    call = v2({"inputs": [TEXT], "parameters": {"beam_size": 2, "num_hypotheses": 3}})
+    with pytest.raises(BadRequest) as refused:
+        contract.request_of(call, DEFAULTS, Wants())
+    assert refused.value.field == "num_hypotheses"
+
+
 def test_an_unknown_output_is_refused_with_the_nearest_word() -> None:
     with pytest.raises(BadRequest) as refused:
-        contract.asked_outputs((OutputAsk("translations"),))
+        outputs.asked_outputs((OutputAsk("translations"),))
     assert refused.value.hint == "Did you mean translation?"
 
 
@@ -356,6 +403,15 @@ def test_a_grpc_answer_comes_in_the_form_of_its_request() -> None:
 
 
 def test_a_v1_answer_has_one_object_per_instance() -> None:
-    assert json.loads(rest_v1.encode(ANSWER.outputs)) == {
+    assert json.loads(rest_v1.encode(ANSWER.outputs, InferCall(()))) == {
         "predictions": [{"translation": "Luz.", "score": -0.25}, {"translation": "ñ", "score": 0.0}]
     }
+
+
+def test_a_v1_answer_lists_hypotheses_where_several_were_asked_for() -> None:
+    asks = (OutputAsk("translation"), OutputAsk("hypothesis_count"), OutputAsk("token_count"))
+    body = rest_v1.encode(outputs.tensors_of(RESULTS, asks), InferCall((), (), {"num_hypotheses": 2}))
+    assert json.loads(body)["predictions"] == [
+        {"translation": ["Luz.", "La luz."], "hypothesis_count": 2, "token_count": [4, 3]},
+        {"translation": ["", ""], "hypothesis_count": 1, "token_count": [0, 0]},
+    ]

@@ -1,18 +1,26 @@
-"""The words of the v2 contract: which inputs, parameters and outputs there are, and what they mean.
+"""The words of a v2 request: which inputs and parameters there are, and what they mean.
 
 One list, used to read requests and to fill the metadata, so that neither can promise what the other refuses. A word
-that is not on it is refused with the nearest one: a misspelt `target_langauge` must not mean "default".
+that is not on it is refused with the nearest one: a misspelt `target_langauge` must not mean "default". The words of
+the answer are in `outputs`.
 """
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeVar
 
 from nllb_predictor.engine.domain import Search
-from nllb_predictor.engine.service import TranslateRequest, Translation
+from nllb_predictor.engine.scheduler import Priority
 from nllb_predictor.errors import BadRequest
-from nllb_predictor.server.wire.tensors import InferCall, OutputAsk, Parameter, Tensor, Value
+from nllb_predictor.pipeline.request import Ask, Lines, Options, TranslateRequest, Wants
+from nllb_predictor.server.wire.tensors import InferCall, Parameter, Tensor
 from nllb_predictor.settings import ServeSettings
+
+Word = TypeVar("Word", bound=StrEnum)
+Rows = Mapping[str, tuple[str | None, ...]]
+"""By input name: one value for each text, None where it says nothing."""
 
 
 @dataclass(frozen=True)
@@ -27,16 +35,21 @@ class TensorSpec:
 TEXT = TensorSpec("text", "BYTES", (-1,))
 SOURCE = TensorSpec("source_language", "BYTES", (-1,))
 TARGET = TensorSpec("target_language", "BYTES", (-1,))
-INPUTS = (TEXT, SOURCE, TARGET)
-
-TRANSLATION = TensorSpec("translation", "BYTES", (-1, 1))
-SCORE = TensorSpec("score", "FP32", (-1, 1))
-OUTPUTS = (TRANSLATION, SCORE)
-DEFAULT_OUTPUTS = (OutputAsk(TRANSLATION.name),)
+PREFIX = TensorSpec("target_prefix", "BYTES", (-1,))
+TERMS = TensorSpec("protected_terms", "BYTES", (-1,))
+ROW_INPUTS = (SOURCE, TARGET, PREFIX)
+"""Given once for all texts or once for each."""
+INPUTS = (TEXT, *ROW_INPUTS, TERMS)
 
 BEAM_SIZE = "beam_size"
+HYPOTHESES = "num_hypotheses"
 TIMEOUT = "timeout_ms"
-PARAMETERS = (BEAM_SIZE, TIMEOUT)
+SPLIT = "split_sentences"
+LINES = "lines"
+COPY = "copy_untranslatable"
+DETERMINISTIC = "deterministic"
+PRIORITY = "priority"
+PARAMETERS = (BEAM_SIZE, HYPOTHESES, TIMEOUT, SPLIT, LINES, COPY, DETERMINISTIC, PRIORITY)
 
 PROTOCOL_PARAMETERS = frozenset({"binary_data", "binary_data_output", "content_type"})
 """Sent by clients on their own account; they change no translation."""
@@ -50,6 +63,7 @@ class Defaults:
     timeout_ms: int
     max_beams: int
     max_timeout_ms: int
+    bulk_timeout_ms: int = 300_000
 
     @staticmethod
     def of(settings: ServeSettings) -> "Defaults":
@@ -58,28 +72,55 @@ class Defaults:
             settings.timeout_ms,
             settings.max_beam_size,
             settings.max_timeout_ms,
+            settings.max_timeout_ms,
         )
 
 
-def request_of(call: InferCall, defaults: Defaults) -> TranslateRequest:
-    """The request that a v2 call means. Raises BadRequest, naming the tensor or parameter at fault."""
-    known = [spec.name for spec in INPUTS]
+def request_of(
+    call: InferCall, defaults: Defaults, wants: Wants, rows: Rows | None = None
+) -> TranslateRequest:
+    """The request that a v2 call means; `rows` are the inputs of single texts where they did not come as tensors.
+
+    Raises BadRequest, naming the tensor or parameter at fault.
+    """
+    tensors = tensors_by_name(call)
+    texts = column(tensors[TEXT.name])
+    given = {spec.name: row_values(tensors.get(spec.name), len(texts)) for spec in ROW_INPUTS} | dict(
+        rows or {}
+    )
+    asks = tuple(
+        Ask(text, source, target, prefix or "")
+        for text, source, target, prefix in zip(
+            texts, *(given[spec.name] for spec in ROW_INPUTS), strict=True
+        )
+    )
+    parameters = call.parameters
+    for name in parameters:
+        if name not in PROTOCOL_PARAMETERS:
+            require_known(name, PARAMETERS, "parameter")
+    priority = word(parameters, PRIORITY, Priority.INTERACTIVE)
+    return TranslateRequest(
+        asks,
+        options_of(parameters, defaults, terms_of(tensors.get(TERMS.name))),
+        wants,
+        timeout_of(parameters, defaults, priority),
+        priority,
+        call.caller,
+        flag(parameters, DETERMINISTIC, False),
+    )
+
+
+def tensors_by_name(call: InferCall) -> dict[str, Tensor]:
+    """The inputs, each known and given once, `text` among them. Raises BadRequest."""
     tensors: dict[str, Tensor] = {}
     for tensor in call.inputs:
-        require_known(tensor.name, known, "input")
+        require_known(tensor.name, [spec.name for spec in INPUTS], "input")
         if tensor.name in tensors:
             raise BadRequest("The input is given twice.", field=tensor.name)
         tensors[tensor.name] = tensor
     if TEXT.name not in tensors:
         raise BadRequest("The input is missing.", field=TEXT.name, hint="Send BYTES of shape [n] or [n,1].")
-    texts = column(tensors[TEXT.name])
-    return TranslateRequest(
-        texts,
-        languages(tensors.get(SOURCE.name), len(texts)),
-        languages(tensors.get(TARGET.name), len(texts)),
-        search_of(call.parameters, defaults),
-        timeout_of(call.parameters, defaults),
-    )
+    return tensors
 
 
 def column(tensor: Tensor) -> tuple[str, ...]:
@@ -92,32 +133,50 @@ def column(tensor: Tensor) -> tuple[str, ...]:
     return tuple(str(value) for value in tensor.data)
 
 
-def languages(tensor: Tensor | None, count: int) -> tuple[str | None, ...]:
-    """One tag per text: given once for all, given for each, or None for the engine's own."""
+def row_values(tensor: Tensor | None, count: int) -> tuple[str | None, ...]:
+    """One value per text: given once for all, given for each, or None where the input is absent."""
     if tensor is None:
         return (None,) * count
-    tags = column(tensor)
-    if len(tags) == 1:
-        return tags * count
-    if len(tags) != count:
+    values = column(tensor)
+    if len(values) == 1:
+        return values * count
+    if len(values) != count:
         raise BadRequest(
-            f"There are {len(tags)} languages for {count} texts; send 1 or {count}.", field=tensor.name
+            f"There are {len(values)} values for {count} texts; send 1 or {count}.", field=tensor.name
         )
-    return tags
+    return values
 
 
-def search_of(parameters: Mapping[str, Parameter], defaults: Defaults) -> Search:
-    """The search that the parameters ask for. Also refuses every parameter that does not exist."""
-    for name in parameters:
-        if name not in PROTOCOL_PARAMETERS:
-            require_known(name, PARAMETERS, "parameter")
-    beams = whole_number(parameters, BEAM_SIZE, defaults.search.beams, defaults.max_beams)
-    return Search(beams, defaults.search.max_tokens, defaults.search.patience)
+def terms_of(tensor: Tensor | None) -> tuple[str, ...]:
+    """The protected terms, each once. Raises BadRequest for a blank one, which would protect nothing."""
+    terms = column(tensor) if tensor is not None else ()
+    if any(not term.strip() for term in terms):
+        raise BadRequest("A protected term is blank.", field=TERMS.name)
+    return tuple(dict.fromkeys(terms))
 
 
-def timeout_of(parameters: Mapping[str, Parameter], defaults: Defaults) -> float:
+def options_of(parameters: Mapping[str, Parameter], defaults: Defaults, terms: tuple[str, ...]) -> Options:
+    """How to translate. More hypotheses than the default beams raise the beams; than named beams are refused."""
+    hypotheses = whole_number(parameters, HYPOTHESES, 1, defaults.max_beams)
+    beams = whole_number(parameters, BEAM_SIZE, max(defaults.search.beams, hypotheses), defaults.max_beams)
+    if hypotheses > beams:
+        raise BadRequest(
+            f"{hypotheses} hypotheses need as many beams, but {BEAM_SIZE} is {beams}.", field=HYPOTHESES
+        )
+    return Options(
+        replace(defaults.search, beams=beams),
+        hypotheses,
+        flag(parameters, SPLIT, True),
+        word(parameters, LINES, Lines.KEEP),
+        flag(parameters, COPY, True),
+        terms,
+    )
+
+
+def timeout_of(parameters: Mapping[str, Parameter], defaults: Defaults, priority: Priority) -> float:
     """Seconds."""
-    return whole_number(parameters, TIMEOUT, defaults.timeout_ms, defaults.max_timeout_ms) / 1000
+    default = defaults.bulk_timeout_ms if priority is Priority.BULK else defaults.timeout_ms
+    return whole_number(parameters, TIMEOUT, default, defaults.max_timeout_ms) / 1000
 
 
 def whole_number(parameters: Mapping[str, Parameter], name: str, default: int, most: int) -> int:
@@ -128,6 +187,23 @@ def whole_number(parameters: Mapping[str, Parameter], name: str, default: int, m
     return value
 
 
+def flag(parameters: Mapping[str, Parameter], name: str, default: bool) -> bool:
+    """A parameter that is true or false. Raises BadRequest."""
+    value = parameters.get(name, default)
+    if not isinstance(value, bool):
+        raise BadRequest(f"Must be true or false, not {value!r:.60}.", field=name)
+    return value
+
+
+def word(parameters: Mapping[str, Parameter], name: str, default: Word) -> Word:
+    """A parameter that is one of a few words. Raises BadRequest."""
+    value = parameters.get(name, default)
+    words = [each.value for each in type(default)]
+    if not isinstance(value, str) or value not in words:
+        raise BadRequest(f"Must be one of {', '.join(words)}, not {value!r:.60}.", field=name)
+    return type(default)(value)
+
+
 def require_known(name: str, known: Iterable[str], kind: str) -> None:
     """Raises BadRequest with the nearest word where `name` is not one of `known`."""
     words = list(known)
@@ -136,20 +212,3 @@ def require_known(name: str, known: Iterable[str], kind: str) -> None:
     near = difflib.get_close_matches(name, words, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(words)}."
     raise BadRequest(f"There is no {kind} '{name[:60]}'.", field=name[:60], hint=hint)
-
-
-def asked_outputs(asks: Sequence[OutputAsk]) -> tuple[OutputAsk, ...]:
-    """The wanted outputs, `translation` alone where none is named. Raises BadRequest for an unknown one."""
-    for ask in asks:
-        require_known(ask.name, [spec.name for spec in OUTPUTS], "output")
-    return tuple({ask.name: ask for ask in asks}.values()) or DEFAULT_OUTPUTS
-
-
-def tensors_of(results: Sequence[Translation], asks: Sequence[OutputAsk]) -> tuple[Tensor, ...]:
-    """The wanted outputs, in the order that they were asked for."""
-    columns: dict[str, tuple[Value, ...]] = {
-        TRANSLATION.name: tuple(result.text for result in results),
-        SCORE.name: tuple(result.score for result in results),
-    }
-    types = {spec.name: spec.datatype for spec in OUTPUTS}
-    return tuple(Tensor(ask.name, types[ask.name], (len(results), 1), columns[ask.name]) for ask in asks)

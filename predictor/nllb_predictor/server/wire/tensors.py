@@ -48,13 +48,15 @@ class OutputAsk:
 
 @dataclass(frozen=True)
 class InferCall:
-    """One v2 call. `raw` tells that inputs came as raw bytes, so that the answer may too."""
+    """One v2 call. `raw` tells that inputs came as raw bytes, so that the answer may too; `caller` is the opaque name
+    that the header or metadata entry `serval-live-caller` gives."""
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[OutputAsk, ...] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     id: str = ""
     raw: bool = False
+    caller: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,18 @@ class InferAnswer:
     version: str
     id: str
     outputs: tuple[Tensor, ...]
+
+
+CALLER = "serval-live-caller"
+"""Header or metadata entry with an opaque name of who asks, set by a gateway that knows its callers."""
+
+MAX_CALLER = 128
+
+
+def caller(headers: Mapping[str, str | bytes]) -> str:
+    """Who asks; empty where nobody says. Names are cut: they are only compared."""
+    value = headers.get(CALLER, "")
+    return (value.decode("utf-8", "replace") if isinstance(value, bytes) else value)[:MAX_CALLER]
 
 
 def decode_text(data: bytes, name: str) -> str:

@@ -5,10 +5,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from nllb_predictor.engine.domain import Hypothesis, Search, Segment
+from nllb_predictor.engine.domain import How, Hypothesis, Search, Segment
 from nllb_predictor.engine.scheduler import Limits, Scheduler
-from nllb_predictor.engine.service import TranslateRequest, TranslationService, is_blank
 from nllb_predictor.errors import PairNotServed, TextTooLong
+from nllb_predictor.pipeline.prepare import Preparer, is_blank
+from nllb_predictor.pipeline.request import Ask, Options, TranslateRequest
+from nllb_predictor.pipeline.service import TranslationService
+from nllb_predictor.pipeline.units import Copied, Part, Span, Unit
 from nllb_predictor.text.languages import LanguagePair, Languages
 from tests.support.cases import case
 
@@ -35,10 +38,10 @@ class Backwards:
 
     seen: list[Segment] = field(default_factory=list)
 
-    def translate(self, segments: Sequence[Segment], search: Search) -> list[Hypothesis]:
+    def run(self, segments: Sequence[Segment], how: How) -> list[tuple[Hypothesis, ...]]:
         self.seen += segments
         return [
-            Hypothesis((each.target, *(token[::-1] for token in each.tokens[1:-1])), -1.0, True)
+            (Hypothesis((each.target, *(token[::-1] for token in each.tokens[1:-1])), -1.0, True),)
             for each in segments
         ]
 
@@ -66,10 +69,11 @@ def request(
     *texts: str, sources: Sequence[str | None] = (), targets: Sequence[str | None] = ()
 ) -> TranslateRequest:
     none = (None,) * len(texts)
-    return TranslateRequest(texts, tuple(sources) or none, tuple(targets) or none, Search(1, 99), 30.0)
+    asks = (Ask(*each) for each in zip(texts, sources or none, targets or none, strict=True))
+    return TranslateRequest(tuple(asks), Options(Search(1, 99)))
 
 
-@case("p07", breaks="nllb_predictor.engine.service:is_blank", naive=lambda text: False)
+@case("p07", breaks="nllb_predictor.pipeline.prepare:is_blank", naive=lambda text: False)
 async def test_p07_empty_segments_stay_empty_and_neighbours_keep_their_place(
     service: TranslationService,
 ) -> None:
@@ -77,7 +81,7 @@ async def test_p07_empty_segments_stay_empty_and_neighbours_keep_their_place(
     assert [(answer.text, answer.score) for answer in answers] == [("", 0.0), ("cba", -1.0), ("", 0.0)]
 
 
-@case("p06", breaks="nllb_predictor.engine.service:is_blank", naive=lambda text: text == "")
+@case("p06", breaks="nllb_predictor.pipeline.prepare:is_blank", naive=lambda text: text == "")
 async def test_p06_white_space_returns_as_it_is_without_a_decode_step(
     service: TranslationService, engine: Backwards
 ) -> None:
@@ -107,15 +111,16 @@ async def test_each_text_is_read_in_its_own_language_and_written_in_its_own(
 
 
 def _cut(
-    self: TranslationService, texts: list[str], pairs: list[LanguagePair], indices: list[int]
-) -> list[Segment]:
-    return [
-        Segment((pair.source, *text.split()[:6], "</s>"), pair.target)
-        for text, pair in zip(texts, pairs, strict=True)
-    ]
+    self: Preparer, index: int, ask: Ask, pair: LanguagePair, tokens: list[str] | None
+) -> tuple[Part, ...]:
+    whole = Span(0, len(ask.text))
+    if tokens is None:
+        return (Copied(whole, ask.text),)
+    cut = (*tokens[:7], "</s>")
+    return (Unit(whole, ask.text, pair, Segment(cut, pair.target), (None,) * len(cut)),)
 
 
-@case("p08", breaks="nllb_predictor.engine.service:TranslationService._segments", naive=_cut)
+@case("p08", breaks="nllb_predictor.pipeline.prepare:Preparer._parts", naive=_cut)
 async def test_p08_a_text_beyond_the_limit_is_refused_with_its_tokens_and_the_limit(
     service: TranslationService, engine: Backwards
 ) -> None:

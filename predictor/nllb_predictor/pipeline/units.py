@@ -1,0 +1,97 @@
+"""The parts of a segment on its way through the stages.
+
+A segment is a row of parts that together are its text: sentences that the model translates, and what is copied as it
+is (white space between sentences, line ends, text without letters). Every offset refers to the segment as it was sent.
+"""
+
+from dataclasses import dataclass, field
+
+from nllb_predictor.engine.domain import Hypothesis, Segment
+from nllb_predictor.pipeline.answer import Warned
+from nllb_predictor.text.languages import LanguagePair
+
+
+@dataclass(frozen=True)
+class Span:
+    """Characters [start, end) of a text."""
+
+    start: int
+    end: int
+
+    def moved(self, by: int) -> "Span":
+        return Span(self.start + by, self.end + by)
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Characters that the answer has unchanged."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True)
+class Protected:
+    """A span that must come back unchanged: its place in the segment, and its text."""
+
+    span: Span
+    text: str
+    stand_in: str = ""
+    """What the model reads in its place; empty where it reads the span itself."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A sentence for the model."""
+
+    span: Span
+    """Its place in the segment as sent."""
+    raw: str
+    """The segment's text of that span."""
+    pair: LanguagePair
+    segment: Segment
+    """Tokens as the model reads them."""
+    token_spans: tuple[Span | None, ...]
+    """For each of `segment.tokens` its place in the segment as sent; None for code and end mark."""
+    protected: tuple[Protected, ...] = ()
+    warnings: tuple[Warned, ...] = ()
+    """What was seen before any translation, such as unknown characters."""
+
+
+Part = Copied | Unit
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One segment, ready for the model."""
+
+    text: str
+    pair: LanguagePair
+    prefix: str
+    parts: tuple[Part, ...]
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Unit))
+
+
+@dataclass(frozen=True)
+class Written:
+    """A hypothesis as text: protected spans are back in place, unknown tokens gone.
+
+    `token_spans` has the place of each of the hypothesis' tokens in `text`; a token that shows nothing has an empty
+    one. Together they cover the text in order.
+    """
+
+    text: str
+    token_spans: tuple[Span, ...]
+    hypothesis: Hypothesis
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the model made of a unit: hypotheses, best first, and what there is to say about the first."""
+
+    unit: Unit
+    written: tuple[Written, ...]
+    warnings: tuple[Warned, ...] = field(default=())
