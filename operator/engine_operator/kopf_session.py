@@ -41,8 +41,9 @@ def login(connection: Connection) -> Callable[..., Awaitable[kopf.AiohttpSession
 class Watching:
     """Goes around each request of kopf's."""
 
-    def __init__(self, auth: BearerAuth | None) -> None:
+    def __init__(self, auth: BearerAuth | None, after_refusal: float = AFTER_REFUSAL) -> None:
         self._auth = auth
+        self._after_refusal = after_refusal
 
     async def __call__(
         self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
@@ -70,7 +71,7 @@ class Watching:
         request.headers["Authorization"] = f"Bearer {self._auth.bearer()}"
         answer = await send(request)
         if answer.status == 401:
-            await asyncio.sleep(AFTER_REFUSAL)
+            await asyncio.sleep(self._after_refusal)
         return answer
 
 
