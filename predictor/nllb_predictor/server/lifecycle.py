@@ -78,6 +78,7 @@ class Lifecycle:
         self._loaded: Loaded | None = None
         self._failure: PredictorError | None = None
         self._running = 0
+        self._listening = threading.Event()
 
     @property
     def state(self) -> State:
@@ -126,6 +127,12 @@ class Lifecycle:
     def since_start(self, name: PhaseName) -> None:
         """Record the time from process start to now as the length of a phase."""
         self._record(name, time.time() - self._born)
+        if name is PhaseName.PYTHON:
+            self._listening.set()
+
+    def wait_listening(self, seconds: float) -> bool:
+        """Wait until both ports are open, at most so long; False where they are not."""
+        return self._listening.wait(seconds)
 
     def _record(self, name: PhaseName, seconds: float) -> None:
         with self._lock:

@@ -2,12 +2,17 @@
 
 Runs on a thread of its own from the first moment, beside the import of the server. Any failure ends the process with
 its reason: a model that is not the one that was asked for, or does not translate as recorded, is never served.
+
+What only waits for the disk or the processor's hash unit overlaps with what holds Python's lock. Weights are hashed
+while the engine reads them, and nothing translates, not even a probe, before their digest is the manifest's.
 """
 
 import logging
+import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +30,9 @@ if TYPE_CHECKING:
     from nllb_predictor.text.tokenise import Tokenizer
 
 log = logging.getLogger(__name__)
+
+PORTS_FIRST_SECONDS = 3.0
+"""Longest wait of the tokenizer for the server; where Python is slower than that, the two share its lock."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +131,8 @@ def load(settings: ServeSettings, lifecycle: Lifecycle) -> Loaded:
         model = fetch(settings)
         check_identity(model, settings)
     lifecycle.enter(State.LOADING)
-    with lifecycle.phase(PhaseName.LOAD):
-        loaded = open_model(model, settings)
+    with lifecycle.phase(PhaseName.LOAD), checked_beside(model):
+        loaded = open_model(model, settings, lifecycle)
     log.info("model opened: %s", " ".join(f"{key}={value}" for key, value in loaded.properties().items()))
     lifecycle.enter(State.WARMING)
     with lifecycle.phase(PhaseName.WARM):
@@ -152,7 +160,27 @@ def fetch(settings: ServeSettings) -> "LocalModel":
         )
     )
     uri = raw.converted(settings) if raw.is_raw(settings.model_uri) else settings.model_uri
-    return store.fetch(uri, settings.manifest_sha256 or None, Path(settings.cache_dir))
+    return store.locate(uri, settings.manifest_sha256 or None, Path(settings.cache_dir))
+
+
+@contextmanager
+def checked_beside(model: "LocalModel") -> Iterator[None]:
+    """Compare the weights with the manifest while the block opens them; leaves after both. On two cores the import of
+    the server and the engine have work for both, so the comparison gives way to them.
+
+    Raises ChecksumMismatch, also where the block failed: damaged files fail in many ways for that one reason.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="check", initializer=_give_way) as pool:
+        checking = pool.submit(model.check)
+        try:
+            yield
+        finally:
+            checking.result()
+
+
+def _give_way() -> None:
+    """Lower this one thread's priority within the process."""
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
 
 
 def check_identity(model: "LocalModel", settings: ServeSettings) -> None:
@@ -170,8 +198,9 @@ def check_identity(model: "LocalModel", settings: ServeSettings) -> None:
             )
 
 
-def open_model(model: "LocalModel", settings: ServeSettings) -> Loaded:
-    """Model and tokenizer at the same time: the first releases the GIL while it reads."""
+def open_model(model: "LocalModel", settings: ServeSettings, lifecycle: Lifecycle) -> Loaded:
+    """The engine reads without Python's lock, while the server is imported and opens its ports. The tokenizer holds the
+    lock for the most of a second, so it waits for the ports: a process should be live before it loads."""
     from nllb_predictor.engine.model import TranslationEngine
     from nllb_predictor.engine.scheduler import Limits, Scheduler
     from nllb_predictor.pipeline.service import TranslationService
@@ -179,8 +208,9 @@ def open_model(model: "LocalModel", settings: ServeSettings) -> Loaded:
     from nllb_predictor.text.languages import Languages
     from nllb_predictor.text.tokenise import Tokenizer
 
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1, thread_name_prefix="engine") as pool:
         opening = pool.submit(TranslationEngine.load, model.folder, settings)
+        lifecycle.wait_listening(PORTS_FIRST_SECONDS)
         tokenizer = Tokenizer.from_folder(model.folder)
         engine = opening.result()
     if model.manifest is not None and tokenizer.order is not model.manifest.tokenizer.order:

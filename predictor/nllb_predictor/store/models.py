@@ -2,24 +2,26 @@
 
 From S3 it comes into a cache whose folders are named by the manifest's digest: two revisions never mix, a restart
 reuses what is there, and two processes that want the same never write into each other. A converted folder on a mount
-is used where it lies. Raw checkpoints are refused here; `convert.cached` turns them into models first.
+is used where it lies; its weights may be checked while they are being opened, since reading them twice one after the
+other is a noticeable part of a cold start. Raw checkpoints are refused here; `convert.cached` turns them into models
+first.
 """
 
 import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nllb_predictor.convert import manifest_json
-from nllb_predictor.convert.manifest import MANIFEST_LIMIT, MANIFEST_NAME, Manifest
+from nllb_predictor.convert.manifest import MANIFEST_LIMIT, MANIFEST_NAME, FileEntry, Manifest
 from nllb_predictor.disk import disk_errors, require_space, whole_folder
 from nllb_predictor.errors import ChecksumMismatch, ObjectMissing
 from nllb_predictor.progress import NoProgress, Progress
 from nllb_predictor.store.objects import ObjectStore, S3Objects, S3Uri
 from nllb_predictor.store.settings import StoreSettings
-from nllb_predictor.store.transfer import Promise, download, verify
+from nllb_predictor.store.transfer import Promise, download, require_size, verify
 
 MODEL_FILE = "model.bin"
 
@@ -32,6 +34,12 @@ class LocalModel:
     manifest: Manifest | None
     """None for a folder that another converter made: nothing is known of it but its files."""
     manifest_sha256: str | None
+    unchecked: tuple[FileEntry, ...] = ()
+    """Files of the right size whose content was not compared yet: `check` before anything of the model is used."""
+
+    def check(self, progress: Progress | None = None) -> None:
+        """Compare the content of what is unchecked with the manifest. Raises ChecksumMismatch."""
+        _verify(self.folder, self.unchecked, progress or NoProgress())
 
 
 class ModelStore:
@@ -56,10 +64,17 @@ class ModelStore:
         With `manifest_sha256`, exactly that manifest is accepted. Raises ObjectMissing, ChecksumMismatch,
         ManifestInvalid, StoreError's other kinds, and NoSpace. Safe to call from several processes at once.
         """
-        progress = progress or NoProgress()
+        model = self.locate(uri, manifest_sha256, cache_dir, progress)
+        model.check(progress)
+        return replace(model, unchecked=())
+
+    def locate(
+        self, uri: str, manifest_sha256: str | None, cache_dir: Path, progress: Progress | None = None
+    ) -> LocalModel:
+        """The same, except that a folder's weights are left for the caller to `check`, beside other work."""
         if uri.startswith("s3://"):
-            return self._from_s3(S3Uri.parse(uri), manifest_sha256, cache_dir, progress)
-        return open_folder(Path(uri.removeprefix("file://")), manifest_sha256, progress)
+            return self._from_s3(S3Uri.parse(uri), manifest_sha256, cache_dir, progress or NoProgress())
+        return open_folder(Path(uri.removeprefix("file://")), manifest_sha256)
 
     def _from_s3(self, uri: S3Uri, wanted: str | None, cache_dir: Path, progress: Progress) -> LocalModel:
         # The pinned digest names the cache folder, so a restart in the same pod needs no store at all.
@@ -100,8 +115,9 @@ class ModelStore:
             (work / MANIFEST_NAME).write_bytes(stored)
 
 
-def open_folder(folder: Path, wanted: str | None, progress: Progress) -> LocalModel:
-    """A converted folder where it lies; its files are checked against its manifest if it has one.
+def open_folder(folder: Path, wanted: str | None) -> LocalModel:
+    """A converted folder where it lies; its files are checked against its manifest if it has one, the weights by
+    their size alone.
 
     Raises ObjectMissing if there is no converted model, ChecksumMismatch and ManifestInvalid.
     """
@@ -121,13 +137,22 @@ def open_folder(folder: Path, wanted: str | None, progress: Progress) -> LocalMo
     _require_digest(str(path), digest, wanted)
     manifest = manifest_json.parse(stored)
     files = folder if manifest.identity.attempt == "." else folder / manifest.identity.attempt
-    with progress.step("check model", sum(entry.bytes for entry in manifest.files)) as step:
-        for entry in manifest.files:
-            if not (files / entry.path).is_file():
-                raise ObjectMissing(f"{files / entry.path} does not exist, but the manifest names it.")
-            verify(files / entry.path, Promise(entry.bytes, entry.sha256), str(files / entry.path))
+    for entry in manifest.files:
+        if (size := _size(files / entry.path)) is None:
+            raise ObjectMissing(f"{files / entry.path} does not exist, but the manifest names it.")
+        require_size(size, Promise(entry.bytes, entry.sha256), str(files / entry.path))
+    weights = tuple(entry for entry in manifest.files if entry.path == MODEL_FILE)
+    _verify(files, tuple(entry for entry in manifest.files if entry not in weights), NoProgress())
+    return LocalModel(files, manifest, digest, weights)
+
+
+def _verify(folder: Path, entries: tuple[FileEntry, ...], progress: Progress) -> None:
+    if not entries:
+        return
+    with progress.step("check model", sum(entry.bytes for entry in entries)) as step:
+        for entry in entries:
+            verify(folder / entry.path, Promise(entry.bytes, entry.sha256), str(folder / entry.path))
             step.advance(entry.bytes)
-    return LocalModel(files, manifest, digest)
 
 
 def _require_digest(name: str, digest: str, wanted: str | None) -> None:

@@ -124,6 +124,23 @@ def test_a_folder_without_a_model_is_a_load_failure(start: Start, tmp_path: Path
     assert str(tmp_path) in predictor.termination()["message"]
 
 
+def test_damaged_weights_are_never_served_and_told_as_such(
+    start: Start, int8_model: Converted, tmp_path: Path
+) -> None:
+    """One flipped bit in a number, which still opens and translates, and one in the structure, which does not open."""
+    started = []
+    for name, place in (("number", lambda size: size // 2), ("structure", lambda size: 8)):
+        folder = Path(shutil.copytree(int8_model.uri, tmp_path / name))
+        content = bytearray((folder / "model.bin").read_bytes())
+        content[place(len(content))] ^= 1
+        (folder / "model.bin").write_bytes(content)
+        started.append(start(str(folder)))
+    for predictor in started:
+        assert predictor.wait_exit() not in (0, 1, 2)
+        assert predictor.termination()["reason"] == "ChecksumMismatch"
+        assert "state: ready" not in predictor.log
+
+
 def test_probes_that_translate_differently_are_a_load_failure(
     start: Start, int8_model: Converted, tmp_path: Path
 ) -> None:

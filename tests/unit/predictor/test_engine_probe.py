@@ -4,7 +4,7 @@ import pytest
 
 from nllb_predictor.convert.manifest import Probe
 from nllb_predictor.engine import probe
-from nllb_predictor.engine.probe import comparable, difference, limit
+from nllb_predictor.engine.probe import batches, comparable, difference
 from tests.support.cases import case
 
 END = 2
@@ -47,11 +47,39 @@ def test_a_score_far_from_the_recorded_one_is_a_mismatch() -> None:
     assert "score" in difference(RECORDED, RECORDED.tokens, -0.41, exact=True)
 
 
+def probe_of(*tokens: int) -> Probe:
+    return Probe("Light.", "eng_Latn", "spa_Latn", tokens, -0.30)
+
+
 def test_a_probe_that_was_cut_is_cut_at_the_same_place() -> None:
-    assert limit(CUT, END, exact=True) == limit(CUT, END, exact=False) == 4
-    assert limit(RECORDED, END, exact=True) > 4
-    assert limit(RECORDED, END, exact=False) > limit(RECORDED, END, exact=True)
+    for exact in (True, False):
+        assert [(batch.limit, batch.probes) for batch in batches([CUT], END, exact)] == [(4, (CUT,))]
     assert difference(CUT, CUT.tokens, -0.30, exact=True) == ""
+
+
+def test_probes_share_a_batch_where_all_have_the_room_they_were_recorded_with() -> None:
+    shorter = probe_of(41, 17, END)
+    assert [(batch.limit, batch.probes) for batch in batches([shorter, CUT, RECORDED], END, exact=True)] == [
+        (4, (shorter, CUT, RECORDED))
+    ]
+
+
+def test_probes_that_were_cut_at_different_places_are_translated_apart() -> None:
+    longer = probe_of(41, 17, 18, 19, 20, 21)
+    found = {batch.limit: batch.probes for batch in batches([longer, CUT, RECORDED], END, exact=True)}
+    assert found == {4: (CUT, RECORDED), 6: (longer,)}
+
+
+def test_a_probe_that_ended_may_go_on_for_longer_in_other_arithmetic() -> None:
+    found = {
+        probe: batch.limit for batch in batches([RECORDED, CUT], END, exact=False) for probe in batch.probes
+    }
+    assert found[CUT] == 4
+    assert found[RECORDED] > 2 * len(RECORDED.tokens)
+
+
+def test_a_manifest_without_probes_has_nothing_to_translate() -> None:
+    assert batches([], END, exact=True) == []
 
 
 def test_the_tolerance_is_the_published_one() -> None:

@@ -45,6 +45,45 @@ def test_a_changed_file_is_refused(folder: Path, tmp_path: Path) -> None:
         fetch(folder, tmp_path)
 
 
+def flip_a_byte(path: Path) -> None:
+    """Damage that changes neither size nor structure: in the middle of the weights."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_changed_weights_are_refused(folder: Path, tmp_path: Path) -> None:
+    flip_a_byte(folder / "model.bin")
+    with pytest.raises(errors.ChecksumMismatch, match=r"model\.bin"):
+        fetch(folder, tmp_path)
+
+
+def test_weights_may_be_checked_later_but_are_refused_then(folder: Path, tmp_path: Path) -> None:
+    flip_a_byte(folder / "model.bin")
+    model = ModelStore(StoreSettings()).locate(str(folder), None, tmp_path)
+    assert [entry.path for entry in model.unchecked] == ["model.bin"]
+    with pytest.raises(errors.ChecksumMismatch, match=r"model\.bin"):
+        model.check()
+
+
+def test_a_located_model_has_all_other_files_checked_and_weights_of_the_right_size(
+    folder: Path, tmp_path: Path
+) -> None:
+    locate = ModelStore(StoreSettings()).locate
+    with (folder / "model.bin").open("ab") as file:
+        file.write(b"\0")
+    with pytest.raises(errors.ChecksumMismatch, match=r"model\.bin has \d+ bytes"):
+        locate(str(folder), None, tmp_path)
+    (folder / "model.bin").write_bytes((folder / "model.bin").read_bytes()[:-1])
+    flip_a_byte(folder / "shared_vocabulary.json")
+    with pytest.raises(errors.ChecksumMismatch, match=r"shared_vocabulary\.json"):
+        locate(str(folder), None, tmp_path)
+
+
+def test_a_fetched_model_has_nothing_left_to_check(folder: Path, tmp_path: Path) -> None:
+    assert ModelStore(StoreSettings()).fetch(str(folder), None, tmp_path).unchecked == ()
+
+
 def test_a_missing_file_is_named(folder: Path, tmp_path: Path) -> None:
     (folder / "model.bin").unlink()
     with pytest.raises(errors.ObjectMissing, match=r"model\.bin"):
