@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nllb_predictor.errors import PredictorError
+from nllb_predictor.text.reading import Reading
 
 
 @cache
@@ -40,3 +41,11 @@ def normalise_punctuation(text: str) -> str:
     for pattern, replacement in _normaliser():
         text = pattern.sub(replacement, text)
     return text.strip()
+
+
+def normalised(reading: Reading) -> Reading:
+    """The same, with the place of each character kept."""
+    for pattern, replacement in _normaliser():
+        if pattern.search(reading.text):
+            reading = reading.substituted(pattern, replacement)
+    return reading.stripped()
