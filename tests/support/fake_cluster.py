@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from engine_operator.cluster.client import ClusterClient, Guard, Limits, allow_everything
+from engine_operator.cluster.client import ClusterClient, Guard, Limits, Quiet, allow_everything
 from engine_operator.cluster.connection import Connection
 
 Json = dict[str, Any]
@@ -30,10 +30,12 @@ class FakeCluster:
         """May answer in the API's place."""
         self._versions = itertools.count(1)
 
-    def client(self, guard: Guard = allow_everything, limits: Limits | None = None) -> ClusterClient:
+    def client(
+        self, guard: Guard = allow_everything, limits: Limits | None = None, quiet: Quiet | None = None
+    ) -> ClusterClient:
         """A client of this cluster."""
         connection = Connection("https://fake.example", ssl.create_default_context(), "default")
-        return ClusterClient(connection, guard, limits, transport=httpx.MockTransport(self._answer))
+        return ClusterClient(connection, guard, limits, httpx.MockTransport(self._answer), quiet)
 
     def put(self, path: str, body: Json) -> None:
         """An object that is there from the start."""

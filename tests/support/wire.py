@@ -23,7 +23,7 @@ class Proxy(FaultProxy):
     @property
     def broken(self) -> int:
         """Connections that were broken so far."""
-        return sum(cut.used for cut in self._cuts)
+        return sum(len(cut.hits) for cut in self._cuts)
 
     def break_next(self, cuts: int, after: int) -> None:
         """Break the next `cuts` connections whose answers reach `after` bytes."""

@@ -56,6 +56,21 @@ def allow_everything() -> None:
     """The guard of tools and tests that have no Lease."""
 
 
+class Quiet:
+    """Until when a busy server (429) asked to be left alone. Shared by all clients of one process."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    def ask(self, seconds: float) -> None:
+        """The server asked for this many seconds from now on."""
+        self._until = max(self._until, time.monotonic() + seconds)
+
+    def left(self) -> float:
+        """Seconds that are left, 0 or less where calls are welcome."""
+        return self._until - time.monotonic()
+
+
 class ClusterClient:
     """Speaks to one API server. Use as an async context manager, or call `aclose`."""
 
@@ -65,10 +80,11 @@ class ClusterClient:
         guard: Guard = allow_everything,
         limits: Limits | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
+        quiet: Quiet | None = None,
     ) -> None:
         self._guard = guard
         self._limits = limits or Limits()
-        self._quiet_until = 0.0
+        self._quiet = quiet or Quiet()
         self._http = httpx.AsyncClient(
             base_url=connection.server,
             auth=connection.auth,
@@ -117,12 +133,17 @@ class ClusterClient:
                 return
             query["continue"] = following
 
-    async def apply(self, resource: Resource, body: JsonView, subresource: str = "") -> Json:
-        """Server-side apply, never forced. Raises Conflict with the names of the other managers."""
+    async def apply(
+        self, resource: Resource, body: JsonView, subresource: str = "", force: bool = False
+    ) -> Json:
+        """Server-side apply. Raises Conflict with the names of the other managers, unless it is forced.
+
+        Nothing is forced but the one annotation by which a Revision is held awake (`executor`).
+        """
         metadata = body["metadata"]
         path = resource.path(metadata.get("namespace"), metadata["name"], subresource)
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
-        query = {"fieldManager": FIELD_MANAGER, "force": "false"}
+        query = {"fieldManager": FIELD_MANAGER, "force": str(force).lower()}
         return await self._json("PATCH", path, query=query, body=whole, headers=_APPLY)
 
     async def create(self, resource: Resource, body: JsonView) -> Json:
@@ -180,8 +201,8 @@ class ClusterClient:
             await self._wait_while_quiet(path, give_up)
             answer = await self._send(request)
             if answer.status_code == 429:
-                # The whole client keeps quiet, so that no other call arrives earlier than the server asked.
-                self._quiet_until = max(self._quiet_until, time.monotonic() + retry_after_of(answer))
+                # The whole process keeps quiet, so that no other call arrives earlier than the server asked.
+                self._quiet.ask(retry_after_of(answer))
                 continue
             if answer.is_success:
                 parsed: Any = answer.json()
@@ -189,7 +210,7 @@ class ClusterClient:
             raise error_of(answer)
 
     async def _wait_while_quiet(self, path: str, give_up: float) -> None:
-        while (wait := self._quiet_until - time.monotonic()) > 0:
+        while (wait := self._quiet.left()) > 0:
             if time.monotonic() + wait > give_up:
                 raise ClusterBusy(f"{path}: the API asked to wait {wait:.0f} s", wait)
             await asyncio.sleep(wait)

@@ -13,6 +13,8 @@ from tests.support.fault_proxy.http import Request
 from tests.support.fault_proxy.rules import Fault, Rules
 
 LOOPBACK = "127.0.0.1"
+CLOSING = 0.5
+"""Seconds that an orderly end of a connection may take."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,9 @@ class FaultProxy:
         for task in list(self._open):
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
+        await asyncio.sleep(
+            CLOSING / 10
+        )  # Transports that were aborted close their sockets in the loop's next rounds.
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -99,3 +104,13 @@ class FaultProxy:
         record = self._seen.append if self._http else None
         with contextlib.suppress(ConnectionError, asyncio.CancelledError):
             await Connection((reader, writer), server, self._rules, record).run()
+        await _closed(writer, server[1])
+
+
+async def _closed(*sides: asyncio.StreamWriter) -> None:
+    """Wait for what was written to leave, but not for a peer that does not read."""
+    with contextlib.suppress(OSError, ssl.SSLError, TimeoutError, asyncio.CancelledError):
+        async with asyncio.timeout(CLOSING):
+            await asyncio.gather(*(side.wait_closed() for side in sides), return_exceptions=True)
+    for side in sides:
+        side.transport.abort()

@@ -63,7 +63,8 @@ class Fault:
     """Requests that arrive later pass: what is left of a route that a balancer forgot."""
     when: Callable[[Any], bool] | None = None
     """Looks at the whole `Request`."""
-    _used: int = 0
+    hits: list[Any] = field(default_factory=list)
+    """The requests that it has hit, oldest first."""
     _since: float = field(default_factory=time.monotonic)
 
     def takes(self, request: Any) -> bool:
@@ -72,19 +73,11 @@ class Fault:
         return (
             re.search(match.path, request.target, re.IGNORECASE) is not None
             and match.method in (None, request.method)
-            and (match.times is None or self._used < match.times)
+            and (match.times is None or len(self.hits) < match.times)
             and (match.for_ is None or time.monotonic() - self._since < match.for_)
             and (not self.only_running or request.at < self._since)
             and (self.when is None or self.when(request))
         )
-
-    def use(self) -> None:
-        self._used += 1
-
-    @property
-    def used(self) -> int:
-        """How many requests or connections it has hit."""
-        return self._used
 
 
 class Rules:
@@ -108,7 +101,7 @@ class Rules:
         with self._lock:
             for fault in self._faults:
                 if fault.kind is not Kind.HANG and not fault.after_bytes and fault.takes(request):
-                    fault.use()
+                    fault.hits.append(request)
                     return fault
         return None
 
@@ -117,7 +110,7 @@ class Rules:
         with self._lock:
             for fault in self._faults:
                 if 0 < fault.after_bytes <= passed and fault.takes(request):
-                    fault.use()
+                    fault.hits.append(request)
                     return fault
         return None
 

@@ -1,11 +1,12 @@
 """The API client: typed errors, patience with a busy server, and a guard before every write."""
 
+import asyncio
 import time
 
 import httpx
 import pytest
 
-from engine_operator.cluster.client import Limits, ObjectRef
+from engine_operator.cluster.client import Limits, ObjectRef, Quiet
 from engine_operator.cluster.resources import ENGINES, INFERENCE_SERVICES, JOBS, NAMESPACES
 from engine_operator.errors import (
     AlreadyExists,
@@ -20,7 +21,9 @@ from engine_operator.errors import (
     Rejected,
     WebhookFailed,
 )
+from tests.support.cases import case
 from tests.support.fake_cluster import FakeCluster, status_answer
+from tests.support.waiting import eventually
 
 REF = ObjectRef(JOBS, "ns", "job")
 PATH = "/apis/batch/v1/namespaces/ns/jobs/job"
@@ -101,6 +104,25 @@ async def test_a_busy_server_is_asked_again_only_after_what_it_asked_for_and_by_
     await client.get(REF)
     assert len(times) == 2
     assert times[1] - times[0] >= 0.2
+
+
+@case("A3", breaks="engine_operator.cluster.client:Quiet.left", naive=lambda _: 0.0)
+async def test_a3_what_a_busy_server_asked_of_one_client_binds_all_of_the_process() -> None:
+    cluster, quiet, asked = FakeCluster(), Quiet(), 0.3
+    cluster.put(PATH, {})
+    refusals = [httpx.Response(429, headers={"Retry-After": str(asked)}, json={})]
+    times: list[float] = []
+
+    def busy_once(_: httpx.Request) -> httpx.Response | None:
+        times.append(time.monotonic())
+        return refusals.pop() if refusals else None
+
+    cluster.interfere = busy_once
+    first, second = cluster.client(quiet=quiet), cluster.client(quiet=quiet)
+    refused = asyncio.create_task(first.get(REF))
+    await eventually(lambda: len(times) == 1, interval=0.01)
+    await asyncio.gather(refused, second.get(REF))
+    assert [moment - times[0] >= asked for moment in times] == [False, True, True]
 
 
 async def test_a_server_that_stays_busy_ends_the_call_with_what_it_asked_for() -> None:
