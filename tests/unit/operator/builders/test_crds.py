@@ -77,6 +77,8 @@ def test_schema_is_closed_and_bounded(name: str) -> None:
             assert "maxLength" in node or "enum" in node, path
         if node.get("type") == "array":
             assert "maxItems" in node, path
+        if "additionalProperties" in node:
+            assert "maxProperties" in node, path
 
 
 @pytest.mark.parametrize("name", sorted(CRDS))
@@ -109,3 +111,29 @@ def test_people_may_set_every_setting_of_the_predictor_but_ours() -> None:
     assert allowed == {variable(one) for one in set(ServeSettings.__dataclass_fields__) - OURS}
     told = re.findall(r"(?:SERVAL_LIVE)?_([A-Z]\w+)", rule["message"])
     assert {f"SERVAL_LIVE_{one}" for one in told} == allowed
+
+
+BIGGEST_ANNOTATIONS = 262_144
+"""Bytes of all annotations of an object, by Kubernetes; what keeps a copy of an object there breaks above that."""
+
+
+def biggest(node: dict[str, Any]) -> int:
+    """Characters of the longest JSON that a schema admits."""
+    if "enum" in node:
+        return max(len(str(word)) for word in node["enum"]) + 2
+    match node.get("type"):
+        case "string":
+            return int(node["maxLength"]) + 2
+        case "array":
+            return int(node["maxItems"]) * (biggest(node["items"]) + 1) + 2
+        case "object" if "additionalProperties" in node:
+            return int(node["maxProperties"]) * (biggest(node["additionalProperties"]) + 253 + 4)
+        case "object":
+            return sum(len(name) + 4 + biggest(child) for name, child in node["properties"].items()) + 2
+        case _:
+            return 32  # Numbers, booleans, and quantities as Kubernetes writes them.
+
+
+@pytest.mark.parametrize("name", sorted(CRDS))
+def test_a8_the_longest_spec_that_is_accepted_would_even_fit_into_an_annotation(name: str) -> None:
+    assert biggest(schema(name)["properties"]["spec"]) < BIGGEST_ANNOTATIONS
