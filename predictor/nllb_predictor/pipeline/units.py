@@ -9,17 +9,7 @@ from dataclasses import dataclass, field
 from nllb_predictor.engine.domain import Hypothesis, Segment
 from nllb_predictor.pipeline.answer import Warned
 from nllb_predictor.text.languages import LanguagePair
-
-
-@dataclass(frozen=True)
-class Span:
-    """Characters [start, end) of a text."""
-
-    start: int
-    end: int
-
-    def moved(self, by: int) -> "Span":
-        return Span(self.start + by, self.end + by)
+from nllb_predictor.text.spans import Span as Span
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,20 @@ from nllb_predictor.convert.names import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
 from nllb_predictor.errors import BrokenConfig, LanguageNotInModel, MissingFile
 from nllb_predictor.jsonfiles import read_json_object
 from nllb_predictor.text.normalise import normalise_punctuation
+from nllb_predictor.text.spans import Span
 
 _ROLES = ("bos_token", "eos_token", "unk_token", "pad_token", "mask_token", "cls_token", "sep_token")
 _DEFAULT_ROLES = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A text as the model reads it, and where each of its tokens stands in the text that was tokenized: in order, and
+    without white space around. Code and end mark stand nowhere (None); tokens that are made of one character have the
+    same span."""
+
+    tokens: tuple[str, ...]
+    spans: tuple[Span | None, ...]
 
 
 @dataclass(frozen=True)
@@ -110,6 +121,27 @@ class Tokenizer:
         encodings = self._backend.encode_batch(list(texts), add_special_tokens=False)
         return [self._placed(encoding.tokens, source) for encoding in encodings]
 
+    def encode_with_spans(self, normalised: Sequence[str], source: str) -> list[Encoded]:
+        """As `encode`, for texts whose punctuation is normalised already, with the place of each token in them.
+
+        Raises LanguageNotInModel.
+        """
+        self.require_code(source)
+        encodings = self._backend.encode_batch(list(normalised), add_special_tokens=False)
+        before = (None,) * (self.order is TokenOrder.CODE_FIRST)
+        after = (None,) * (2 - len(before))
+        return [
+            Encoded(
+                tuple(self._placed(encoding.tokens, source)),
+                (*before, *_visible(text, encoding.offsets), *after),
+            )
+            for text, encoding in zip(normalised, encodings, strict=True)
+        ]
+
+    def pieces(self, text: str) -> list[str]:
+        """Tokens of a normalised text alone, without code and end mark, as a translation would hold them."""
+        return list(self._backend.encode_batch([text], add_special_tokens=False)[0].tokens)
+
     def _placed(self, pieces: list[str], source: str) -> list[str]:
         end = self.role("eos_token")
         if self.order is TokenOrder.CODE_LAST:
@@ -137,6 +169,20 @@ class Tokenizer:
     def tokens(self, ids: Iterable[int]) -> list[str | None]:
         """Token string of each id; None for a row without a token."""
         return [self._backend.id_to_token(i) for i in ids]
+
+
+def _visible(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[Span, ...]:
+    """The library's offsets, in order and without the white space around what they show; a token that shows nothing
+    else has an empty span."""
+    spans: list[Span] = []
+    for start, end in offsets:
+        start = max(start, spans[-1].start if spans else 0)
+        while start < end and text[start].isspace():
+            start += 1
+        while start < end and text[end - 1].isspace():
+            end -= 1
+        spans.append(Span(start, max(start, end)))
+    return tuple(spans)
 
 
 def _token_text(value: object) -> str | None:
