@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nllb_predictor.convert.names import CONFIG_FILE, INDEX_FILE, PICKLE_NAMES, WEIGHTS_FILE
-from nllb_predictor.convert.tensors import Floats, Stacked, Tensor, chunks, read_safetensors
+from nllb_predictor.convert.tensors import Floats, NamedRows, Stacked, Tensor, chunks, read_safetensors
 from nllb_predictor.errors import (
     BrokenCheckpoint,
     BrokenConfig,
@@ -112,6 +112,8 @@ class Checkpoint:
             for path in weight_files(folder)
             for tensor in read_safetensors(path).values()
         }
+        self.embeddings: NamedRows
+        self.projection: NamedRows
         self.embeddings, self.projection = self._embeddings()
 
     def matrix(self, name: str, rows: int | None = None, columns: int | None = None) -> Tensor:

@@ -3,12 +3,15 @@
 import argparse
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nllb_predictor.convert.manifest import Identity, Options, Quantization
 from nllb_predictor.errors import UsageError
 from nllb_predictor.progress import ConsoleProgress
 from nllb_predictor.store.settings import StoreSettings
+
+if TYPE_CHECKING:
+    from nllb_predictor.convert.trimmed import TrimRequest
 
 SOURCE_URL_VARIABLE = "SERVAL_LIVE_SOURCE_URL"
 
@@ -23,6 +26,11 @@ DST  a folder that does not exist yet, or s3://bucket/.../<artifactKey>/; either
   nllb-predictor convert s3://models/66c4a1f09d3e5b7a8c0f1e21_3.tar.gz ./model --quantization float16
   nllb-predictor convert - s3://artifacts/home/66c4a1f09d3e5b7a8c0f1e21/r3/ct2v1-1a2b3c4d/ \\
       --engine-id 66c4a1f09d3e5b7a8c0f1e21 --revision 3 --attempt a1-7f3c9e
+
+A fine-tuned engine uses few of its 256,206 tokens. Trimming keeps those that the pair's texts use (and all that must
+stay); it makes the model smaller and faster, and what is gone is listed beside it:
+
+  nllb-predictor convert ./checkpoint ./model --trim-vocabulary --keep-text train.src.txt train.trg.txt
 
 S3 is reached by --s3-endpoint, --s3-region and --s3-ca-file or their environment twins, with AWS_ACCESS_KEY_ID and
 AWS_SECRET_ACCESS_KEY. A source in another store, or with keys of its own, has the same variables with a prefix:
@@ -56,6 +64,7 @@ def add_convert_command(subparsers: Any) -> None:
         type=Path,
         help="where archives are unpacked [SERVAL_LIVE_CACHE_DIR; default TMPDIR or /tmp]",
     )
+    _add_trim(parser.add_argument_group("vocabulary"))
     _add_identity(parser.add_argument_group("whose model it is"))
     add_store_options(parser)
     parser.set_defaults(run=run)
@@ -74,6 +83,35 @@ def _add_identity(group: Any) -> None:
     group.add_argument("--source-language", metavar="CODE", help="Flores-200 code; goes before the files")
     group.add_argument("--target-language", metavar="CODE", help="with --source-language")
     group.add_argument("--base", metavar="SRC", help="checkpoint to convert where SRC is an empty archive")
+
+
+def _add_trim(group: Any) -> None:
+    group.add_argument(
+        "--trim-vocabulary", action="store_true", help="keep only what one pair needs; with --keep-text"
+    )
+    group.add_argument(
+        "--keep-text",
+        metavar="FILE",
+        nargs="+",
+        type=Path,
+        default=[],
+        action="extend",
+        help="UTF-8 text of both languages, a segment a line: the training text, as much as there is",
+    )
+    group.add_argument(
+        "--keep-from",
+        metavar="N",
+        type=int,
+        default=1,
+        help="drop tokens that the texts use less than N times (default 1)",
+    )
+    group.add_argument(
+        "--keep-language",
+        metavar="CODE",
+        action="append",
+        default=[],
+        help="keep this code besides the pair's, with its script's characters; may be repeated",
+    )
 
 
 def add_store_options(parser: argparse.ArgumentParser) -> None:
@@ -104,14 +142,16 @@ def run(arguments: argparse.Namespace) -> int:
     # Falling back to another arithmetic is normal on a converting machine and said in the manifest.
     ctranslate2.set_log_level(40)
     identity = Identity(arguments.engine_id, arguments.revision, arguments.artifact_key, arguments.attempt)
+    trim = _trim(arguments)
     request = Request(
         source=_source(arguments.source),
         destination=arguments.destination,
-        options=Options(Quantization(arguments.quantization)),
+        options=Options(Quantization(arguments.quantization), trim.digest8() if trim else False),
         identity=identity,
         languages=(arguments.source_language, arguments.target_language),
         base=arguments.base,
         replace=arguments.force,
+        trim=trim,
     )
     around = Surroundings(
         work_dir=arguments.work_dir or default_work_dir(),
@@ -125,6 +165,24 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"self-test {check.name}: {check.detail}")
     print(f"converted to {done.uri}, manifest {done.manifest_sha256}")
     return 0
+
+
+def _trim(arguments: argparse.Namespace) -> "TrimRequest | None":
+    """What to keep. Raises UsageError for halves that do not fit together."""
+    from nllb_predictor.convert.trimmed import TrimRequest
+
+    if not arguments.trim_vocabulary:
+        if arguments.keep_text or arguments.keep_language or arguments.keep_from != 1:
+            raise UsageError("--keep-text, --keep-from and --keep-language belong to --trim-vocabulary.")
+        return None
+    if not arguments.keep_text:
+        raise UsageError(
+            "--trim-vocabulary keeps what texts use, and there is no text.",
+            hint="Give the pair's training text with --keep-text.",
+        )
+    if arguments.keep_from < 1:
+        raise UsageError(f"--keep-from must be at least 1, not {arguments.keep_from}.")
+    return TrimRequest(tuple(arguments.keep_text), arguments.keep_from, tuple(arguments.keep_language))
 
 
 def _source(named: str) -> str:

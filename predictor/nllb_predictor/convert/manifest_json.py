@@ -66,6 +66,12 @@ class Reader:
     def number(self, name: str) -> float:
         return float(self._take(name, (int, float), "a number"))
 
+    def truth_or_text(self, name: str) -> bool | str:
+        value: bool | str = self._take(name, (bool, str), "true, false or a digest")
+        if value == "":
+            raise self.wrong(name, "true, false or a digest")
+        return value
+
     def truth(self, name: str) -> bool:
         value: bool = self._take(name, (bool,), "true or false")
         return value
@@ -76,6 +82,9 @@ class Reader:
             return kind(value)
         except ValueError:
             raise self.wrong(name, "one of the documented words") from None
+
+    def has(self, name: str) -> bool:
+        return self._value.get(name) is not None
 
     def object(self, name: str) -> "Reader":
         return Reader(self._take(name, (dict,), "an object"), f"{self._path}.{name}")
@@ -126,7 +135,9 @@ def _manifest(document: object) -> m.Manifest:
             root.text_or_null("artifactKey", _KEY),
             root.text("attempt", _ATTEMPT),
         ),
-        options=m.Options(options.choice("quantization", m.Quantization), options.truth("vocabularyTrim")),
+        options=m.Options(
+            options.choice("quantization", m.Quantization), options.truth_or_text("vocabularyTrim")
+        ),
         source=m.Source(
             source.text("uri"),
             source.text_or_null("etag"),
@@ -140,6 +151,7 @@ def _manifest(document: object) -> m.Manifest:
         converter=m.Converter(converter.text("version"), converter.text_or_null("image")),
         self_test=_self_test(root.object("selfTest")),
         created=root.text("created", _CREATED),
+        vocabulary_trim=_trim(root.object("vocabularyTrim")) if root.has("vocabularyTrim") else None,
     )
 
 
@@ -169,6 +181,22 @@ def _tokenizer(reader: Reader) -> m.TokenizerFacts:
     if rows < tokens:
         raise reader.wrong("rows", f"at least tokens ({tokens})")
     return m.TokenizerFacts(reader.text("file"), reader.choice("order", m.TokenOrder), tokens, rows, ids)
+
+
+def _trim(reader: Reader) -> m.VocabularyTrim:
+    texts = reader.items("texts")
+    if not all(isinstance(text, str) and _SHA256.match(text) for text in texts):
+        raise reader.wrong("texts", "a list of SHA-256 digests")
+    return m.VocabularyTrim(
+        kept=reader.integer("kept", 1),
+        dropped=reader.integer("dropped"),
+        minimum_count=reader.integer("minimumCount", 1),
+        segments=reader.integer("segments", 1),
+        unseen_share=reader.number("unseenShare"),
+        texts=tuple(m.Sha256(text) for text in texts),
+        kept_sha256=m.Sha256(reader.text("keptSha256", _SHA256)),
+        dropped_file=reader.text("droppedFile", m.PLAIN_NAME),
+    )
 
 
 def _model(reader: Reader) -> m.ModelFacts:
@@ -226,6 +254,7 @@ def to_document(manifest: m.Manifest) -> dict[str, Any]:
             "from": manifest.languages.origin.value,
         },
         "tokenizer": _tokenizer_document(manifest),
+        **_trim_document(manifest.vocabulary_trim),
         "model": _model_document(manifest),
         "files": [{"path": f.path, "bytes": f.bytes, "sha256": f.sha256} for f in manifest.files],
         "converter": {"version": converter.version, "image": converter.image},
@@ -250,6 +279,22 @@ def _tokenizer_document(manifest: m.Manifest) -> dict[str, Any]:
             "forcedBos": special.forced_bos,
         },
     }
+
+
+def _trim_document(trim: m.VocabularyTrim | None) -> dict[str, Any]:
+    if trim is None:
+        return {}
+    record = {
+        "kept": trim.kept,
+        "dropped": trim.dropped,
+        "minimumCount": trim.minimum_count,
+        "segments": trim.segments,
+        "unseenShare": trim.unseen_share,
+        "texts": list(trim.texts),
+        "keptSha256": trim.kept_sha256,
+        "droppedFile": trim.dropped_file,
+    }
+    return {"vocabularyTrim": record}
 
 
 def _model_document(manifest: m.Manifest) -> dict[str, Any]:

@@ -36,6 +36,13 @@ class Rows(Protocol):
         """Rows `start` to `stop` (exclusive) as float32 [n, columns]; may be a read-only view."""
 
 
+class NamedRows(Rows, Protocol):
+    """The same with the name under which it is stored."""
+
+    @property
+    def name(self) -> str: ...
+
+
 def chunks(matrix: Rows) -> Iterator[tuple[int, Floats]]:
     """All rows in order, as (first row, float32 [n, columns])."""
     size = max(1, CHUNK_BYTES // (4 * matrix.shape[1]))
