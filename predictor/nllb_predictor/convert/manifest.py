@@ -63,7 +63,8 @@ class Options:
     """What a person chose; everything that changes the bytes of the model, and nothing else."""
 
     quantization: Quantization = Quantization.INT8
-    vocabulary_trim: bool = False
+    vocabulary_trim: str | bool = False
+    """False, or a digest of what decides which tokens stay: other texts make another model."""
 
     def to_json(self) -> dict[str, Any]:
         return {"quantization": self.quantization.value, "vocabularyTrim": self.vocabulary_trim}
@@ -131,6 +132,24 @@ class TokenizerFacts:
     tokens: int
     rows: int
     special: SpecialIds
+
+
+@dataclass(frozen=True)
+class VocabularyTrim:
+    """Which tokens stayed, where a vocabulary was trimmed to what a pair's texts use."""
+
+    kept: int
+    dropped: int
+    minimum_count: int
+    segments: int
+    """Lines of text that were read."""
+    unseen_share: float
+    """Expected share of pieces in further text of the same kind that none of these texts used."""
+    texts: tuple[Sha256, ...]
+    kept_sha256: Sha256
+    """Of the kept tokens, joined by line feeds, in the order of their ids."""
+    dropped_file: str
+    """JSON list of the tokens that are gone, beside the model."""
 
 
 @dataclass(frozen=True)
@@ -207,6 +226,8 @@ class Manifest:
     self_test: SelfTest
     created: str
     """UTC, `2026-11-30T18:00:00Z`."""
+    vocabulary_trim: VocabularyTrim | None = None
+    """None for a model with all its tokens."""
 
     def file(self, path: str) -> FileEntry:
         """The entry of that name. Raises ManifestInvalid if the manifest names no such file."""

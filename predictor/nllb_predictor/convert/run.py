@@ -33,6 +33,7 @@ from nllb_predictor.convert.manifest import (
 from nllb_predictor.convert.names import SERVED_FILES, TOKENIZER_FILE
 from nllb_predictor.convert.selftest import Subject, self_test
 from nllb_predictor.convert.source import Fetched, SourceReader
+from nllb_predictor.convert.trimmed import Original, Trimmed, TrimRequest, trim, write_dropped
 from nllb_predictor.convert.vocabulary import SpecialFacts, Vocabulary, read_vocabulary, special_facts
 from nllb_predictor.convert.weights import build_spec, save_spec, set_tokens, spec_bytes
 from nllb_predictor.disk import disk_errors, require_space, scratch_folder, sync_path, whole_folder
@@ -65,6 +66,8 @@ class Request:
     """Source and target; they go before what the files say."""
     base: str | None = None
     """Checkpoint to convert if the source is an empty archive."""
+    trim: TrimRequest | None = None
+    """Which tokens to keep; None for all."""
     replace: bool = False
     """Whether an existing destination folder may be replaced."""
 
@@ -141,14 +144,19 @@ def _build(request: Request, around: Surroundings, work: Path, built: Path) -> t
     with ThreadPoolExecutor(1, thread_name_prefix="digest") as pool:
         source = pool.submit(fetched.with_digest)
         try:
-            subject = _write_model(request, around, fetched.folder, built)
+            trimmed = _trimmed(request, around, fetched.folder, work)
+            subject = _write_model(request, around, trimmed or fetched.folder, built)
             entries = pool.submit(_file_entries, built)
             proven = self_test(subject, around.progress)
+            if trimmed is not None:
+                proven = replace(proven, checks=(*proven.checks, trimmed.check(built)))
             fetched, files = source.result(), entries.result()
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     manifest = _manifest(request, around, _Result(fetched, subject, proven, files))
+    if trimmed is not None:
+        manifest = replace(manifest, vocabulary_trim=trimmed.record)
     return manifest, manifest_json.dump(manifest)
 
 
@@ -188,9 +196,19 @@ def _fetch(request: Request, around: Surroundings, work: Path) -> Fetched:
     return reader.fetch(request.base, base)
 
 
-def _write_model(request: Request, around: Surroundings, folder: Path, built: Path) -> Subject:
+def _trimmed(request: Request, around: Surroundings, folder: Path, work: Path) -> Trimmed | None:
+    """The checkpoint with fewer tokens, where that was asked for."""
+    if request.trim is None:
+        return None
+    vocabulary = read_vocabulary(folder)
+    original = Original(folder, vocabulary, special_facts(folder, vocabulary, request.languages))
+    return trim(original, request.trim, work / "trimmed", around.progress)
+
+
+def _write_model(request: Request, around: Surroundings, source: Path | Trimmed, built: Path) -> Subject:
     quantization = request.options.quantization
-    checkpoint = Checkpoint(folder)
+    folder = source if isinstance(source, Path) else source.folder
+    checkpoint = Checkpoint(source) if isinstance(source, Path) else source.checkpoint
     vocabulary = read_vocabulary(folder)
     names = vocabulary.for_rows(checkpoint.rows)
     facts = special_facts(folder, vocabulary, request.languages)
@@ -204,6 +222,8 @@ def _write_model(request: Request, around: Surroundings, folder: Path, built: Pa
         for name in SERVED_FILES:
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, built / name)
+        if isinstance(source, Trimmed):
+            write_dropped(built, source.choice)
     return Subject(checkpoint, vocabulary, facts, quantization, built)
 
 
