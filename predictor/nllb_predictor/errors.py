@@ -304,9 +304,13 @@ class RequestError(PredictorError):
 
     reason = "RequestFailed"
 
-    def __init__(self, message: str, *, field: str = "", hint: str = "") -> None:
+    def __init__(
+        self, message: str, *, field: str = "", hint: str = "", retry_after: float | None = None
+    ) -> None:
         super().__init__(message, hint=hint)
         self.field = field
+        self.retry_after = retry_after
+        """Seconds after which the same call may succeed, where that was estimated."""
 
 
 class BadRequest(RequestError):

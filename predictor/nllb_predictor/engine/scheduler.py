@@ -1,28 +1,38 @@
-"""One bounded queue in front of the engine, and the threads that empty it.
+"""The threads in front of the engine, and the tickets by which callers use them.
 
 Callers live on the event loop and await their answer; the engine is only ever touched by worker threads, one per
-batch that may run at the same time, so the loop never waits for it. A worker takes the oldest segment and whatever
-else in the queue can share its batch. Segments whose caller has left, or whose deadline has passed, are dropped
-before they cost anything; a batch that runs is finished, since CTranslate2 cannot stop one, and its result discarded.
+batch that may run at the same time, so the loop never waits for it. What is computed next is `queue`'s decision.
+Segments whose caller has left, or whose deadline has passed, are dropped before they cost anything; a batch that runs
+is finished, since CTranslate2 cannot stop one, and its result discarded.
 
-Refused here: waiting without a bound (Overloaded), and any knowledge of text, languages or protocols.
+Refused here: waiting without a bound or without hope (Overloaded), and any knowledge of text, languages or protocols.
 """
 
 import asyncio
+import itertools
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Protocol
 
-from nllb_predictor.engine.domain import How, Hypothesis, Segment
+from nllb_predictor.engine.domain import How, Hypothesis, Search, Segment
+from nllb_predictor.engine.queue import Item, Limits, Priority, Queue, Run
+from nllb_predictor.engine.times import TimeModel, Work
 from nllb_predictor.errors import BadRequest, DeadlineExceeded, OutOfMemory, Overloaded, ShuttingDown
 
+__all__ = ["Admission", "BatchReport", "Engine", "Limits", "Priority", "Scheduler", "Ticket"]
+
 log = logging.getLogger(__name__)
+
+CALLER_SHARE = 0.5
+"""Part of the queue that one named caller may fill; those that give no name are many callers."""
+
+HOPE = 0.7
+"""Part of its time that a call may likely wait and still be let in: the rest is for its own work, and for an estimate
+that is wrong."""
 
 
 class Engine(Protocol):
@@ -30,13 +40,6 @@ class Engine(Protocol):
 
     def run(self, segments: Sequence[Segment], how: How) -> list[tuple[Hypothesis, ...]]:
         """What `how` asks, for each segment; blocks."""
-
-
-class Priority(StrEnum):
-    """Who waits: a person, or a job."""
-
-    INTERACTIVE = "interactive"
-    BULK = "bulk"
 
 
 @dataclass(frozen=True)
@@ -55,50 +58,65 @@ class Admission:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Sizes of the queue and of a batch, both in segments, and the number of batches at the same time."""
+class BatchReport:
+    """What there is to tell of a batch that the engine has computed."""
 
-    queue: int
-    batch: int
-    workers: int = 1
+    segments: int
+    source_tokens: int
+    new_tokens: int
+    """Tokens of the best hypotheses of a search, prefixes left out; 0 for what searches nothing."""
+    seconds: float
+    waits: tuple[float, ...]
+    """Seconds that each segment waited."""
+
+
+Observer = Callable[[BatchReport], None]
 
 
 @dataclass(eq=False)
-class _Call:
-    """One caller's segments; it is answered as soon as every segment has its hypothesis."""
+class _Reply:
+    """Where the answers of a run go; it is given as soon as every segment has its own."""
 
-    segments: Sequence[Segment]
-    how: How
+    run: Run
     loop: asyncio.AbstractEventLoop
     done: "asyncio.Future[list[tuple[Hypothesis, ...]]]"
-    gone: bool = False
     answers: dict[int, tuple[Hypothesis, ...]] = field(default_factory=dict)
 
+    def answer(self, index: int, result: tuple[Hypothesis, ...]) -> None:
+        self.answers[index] = result
+        if len(self.answers) == len(self.run.segments):
+            rows = [self.answers[index] for index in range(len(self.answers))]
+            self._settle(lambda: self.done.set_result(rows))
 
-@dataclass(frozen=True)
-class _Item:
-    call: _Call
-    index: int
+    def fail(self, error: Exception) -> None:
+        self._settle(lambda: self.done.set_exception(error))
 
-    @property
-    def segment(self) -> Segment:
-        return self.call.segments[self.index]
+    def _settle(self, settle: Callable[[], None]) -> None:
+        """On the caller's loop, unless the caller is done with it; the loop may be closed by then."""
 
+        def guarded() -> None:
+            if not self.done.done():
+                settle()
 
-Observer = Callable[[int, float], None]
-"""Hears of every batch: number of segments, seconds."""
+        try:
+            self.loop.call_soon_threadsafe(guarded)
+        except RuntimeError:
+            log.debug("a caller's event loop ended before its answer")
 
 
 class Scheduler:
-    """The queue. Made and closed on any thread; `submit` belongs to an event loop."""
+    """The queue and its workers. Made and closed on any thread; tickets belong to an event loop."""
 
-    def __init__(
-        self, engine: Engine, limits: Limits, observer: Observer = lambda size, seconds: None
-    ) -> None:
+    def __init__(self, engine: Engine, limits: Limits, observer: Observer = lambda report: None) -> None:
         self._engine = engine
         self._limits = limits
         self._observer = observer
-        self._queue: deque[_Item] = deque()
+        self._times = TimeModel()
+        self._queue = Queue(limits, self._times)
+        self._replies: dict[int, _Reply] = {}
+        self._numbers = itertools.count()
+        self._reserved = 0
+        self._running: list[Item] = []
         self._changed = threading.Condition()
         self._closed = False
         self._workers = [
@@ -110,7 +128,7 @@ class Scheduler:
 
     @property
     def waiting(self) -> int:
-        """Segments in the queue, those of callers that left included until a worker drops them."""
+        """Segments in the queue."""
         return len(self._queue)
 
     @contextmanager
@@ -126,52 +144,94 @@ class Scheduler:
                 hint="Send several calls, or raise --max-queue-segments.",
             )
         with self._changed:
-            if self._closed:
-                raise ShuttingDown("This process is shutting down.")
-            if len(self._queue) + admission.segments > self._limits.queue:
-                raise Overloaded(
-                    f"{len(self._queue)} segments are waiting, and {self._limits.queue} may wait.",
-                    hint="Try again in a moment.",
-                )
-        yield Ticket(self, admission, time.monotonic() + admission.timeout)
+            self._refuse_if_closed()
+            self._refuse_if_hopeless(admission)
+            self._reserved += admission.segments
+        ticket = Ticket(self, admission, time.monotonic() + admission.timeout, _Place(admission.segments))
+        try:
+            yield ticket
+        finally:
+            with self._changed:
+                self._reserved -= ticket.place.leave()
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise ShuttingDown("This process is shutting down.")
+
+    def _refuse_if_hopeless(self, admission: Admission) -> None:
+        waiting, limit = len(self._queue) + self._reserved, self._limits.queue
+        own = self._queue.of_caller(admission.caller) if admission.caller else 0
+        ahead = self._queue.ahead(admission.priority, admission.caller) + _tokens(self._running)
+        ahead += self._reserved * self._times.segment
+        wait = self._times.drain(ahead) / max(1, self._limits.workers)
+        if waiting + admission.segments > limit:
+            problem = f"{waiting} segments are waiting, and {limit} may wait."
+        elif own and own + admission.segments > CALLER_SHARE * limit:
+            problem = f"{own} segments of this caller are waiting, and {CALLER_SHARE * limit:.0f} may wait."
+        elif waiting and wait > HOPE * admission.timeout:
+            problem = (
+                f"The queue is about {wait:.0f} s long, too much for a time of {admission.timeout:.0f} s."
+            )
+        else:
+            return
+        seconds = max(1.0, wait - HOPE * admission.timeout, self._times.drain(self._queue.tokens / 2))
+        raise Overloaded(problem, hint=f"Try again in {seconds:.0f} s.", retry_after=seconds)
 
     async def run(
-        self, segments: Sequence[Segment], how: How, deadline: float, timeout: float
+        self, ticket: "Ticket", segments: Sequence[Segment], how: How
     ) -> list[tuple[Hypothesis, ...]]:
         """The work of a ticket; see `Ticket.run`."""
         if not segments:
             return []
         loop = asyncio.get_running_loop()
-        call = _Call(segments, how, loop, loop.create_future())
-        self._put(call)
+        admission = ticket.admission
+        run = Run(
+            next(self._numbers),
+            tuple(segments),
+            how,
+            ticket.deadline,
+            admission.priority,
+            admission.caller,
+            admission.deterministic,
+            ticket.place.used,
+        )
+        reply = _Reply(run, loop, loop.create_future())
+        self._put(run, reply, ticket)
         try:
-            async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
-                return await call.done
+            async with asyncio.timeout(max(0.0, ticket.deadline - time.monotonic())):
+                return await reply.done
         except TimeoutError:
             raise DeadlineExceeded(
-                f"No translation within {timeout:.1f} s.",
+                f"No translation within {admission.timeout:.1f} s.",
                 field="timeout_ms",
                 hint="Send fewer segments per call.",
             ) from None
         finally:
-            call.gone = True
+            self._forget(run)
 
-    def _put(self, call: _Call) -> None:
+    def _put(self, run: Run, reply: _Reply, ticket: "Ticket") -> None:
         with self._changed:
-            if self._closed:
-                raise ShuttingDown("This process is shutting down.")
-            self._queue.extend(_Item(call, index) for index in range(len(call.segments)))
+            self._refuse_if_closed()
+            self._reserved -= ticket.place.leave()
+            self._replies[run.number] = reply
+            self._queue.put(run, time.monotonic())
             self._changed.notify()
+
+    def _forget(self, run: Run) -> _Reply | None:
+        """Nothing more is computed for a run, nor told; its reply, if it was still awaited."""
+        with self._changed:
+            self._queue.drop(run)
+            return self._replies.pop(run.number, None)
 
     def close(self) -> None:
         """Take nothing more, fail what still waits, and let the workers end; a running batch is finished."""
         with self._changed:
             self._closed = True
-            waiting = list(self._queue)
-            self._queue.clear()
+            waiting = [self._replies.pop(run.number, None) for run in self._queue.clear()]
             self._changed.notify_all()
-        for item in waiting:
-            _fail(item.call, ShuttingDown("This process is shutting down."))
+        for reply in waiting:
+            if reply is not None:
+                reply.fail(ShuttingDown("This process is shutting down."))
 
     def join(self, timeout: float) -> bool:
         """Wait for the workers after `close`; False if one still computes after `timeout` seconds."""
@@ -182,30 +242,35 @@ class Scheduler:
 
     def _work(self) -> None:
         while batch := self._next_batch():
-            started = time.monotonic()
             self._compute(batch)
-            self._observer(len(batch), time.monotonic() - started)
+            with self._changed:
+                gone = set(map(id, batch))
+                self._running = [item for item in self._running if id(item) not in gone]
 
-    def _next_batch(self) -> list[_Item]:
-        """The oldest segment and those that can share its batch; empty when closed."""
+    def _next_batch(self) -> list[Item]:
+        """What is computed next, as soon as it is worth it; empty when closed."""
         with self._changed:
             while True:
-                batch = take_batch(self._queue, self._limits.batch)
+                pause = self._queue.pause(time.monotonic())
+                batch = [] if pause else self._queue.take(time.monotonic(), len(self._running))
                 if batch:
-                    if self._queue:
+                    self._running += batch
+                    if len(self._queue):
                         self._changed.notify()
                     return batch
                 if self._closed:
                     return []
-                self._changed.wait()
+                self._changed.wait(pause or None)
 
-    def _compute(self, batch: list[_Item]) -> None:
-        """Answer every item of the batch; one that is too large for the device is halved until the culprit is alone."""
+    def _compute(self, batch: list[Item]) -> None:
+        """Answer every item of the batch; one that is too large for the device is halved, with every setting as it
+        was, until the culprit is alone."""
+        started = time.monotonic()
         try:
-            results = self._engine.run([item.segment for item in batch], batch[0].call.how)
+            results = self._engine.run([item.segment for item in batch], batch[0].run.how)
         except OutOfMemory as error:
             if len(batch) == 1:
-                _fail(batch[0].call, error)
+                self._fail(batch, error)
                 return
             log.warning("no memory for a batch, halving it: segments=%d", len(batch))
             middle = len(batch) // 2
@@ -213,11 +278,67 @@ class Scheduler:
             self._compute(batch[middle:])
         except Exception as error:
             log.exception("the engine failed: segments=%d", len(batch))
-            for call in {id(item.call): item.call for item in batch}.values():
-                _fail(call, error)
+            self._fail(batch, error)
         else:
-            for item, result in zip(batch, results, strict=True):
-                _answer(item, result)
+            self._answer(batch, results, started)
+
+    def _fail(self, batch: list[Item], error: Exception) -> None:
+        """Each call in the batch has failed, whatever else of it waits."""
+        for run in {item.run.number: item.run for item in batch}.values():
+            reply = self._forget(run)
+            if reply is not None:
+                reply.fail(error)
+
+    def _answer(self, batch: list[Item], results: list[tuple[Hypothesis, ...]], started: float) -> None:
+        now = time.monotonic()
+        report = _report(batch, results, started, now)
+        with self._changed:
+            self._learn(batch, report)
+            replies = [self._replies.get(item.run.number) for item in batch]
+            self._queue.answered(len({item.run.number for item in batch}), report.seconds, now)
+        for item, reply, result in zip(batch, replies, results, strict=True):
+            if reply is not None:
+                reply.answer(item.index, result)
+        self._observer(report)
+
+    def _learn(self, batch: list[Item], report: BatchReport) -> None:
+        steps = max(item.work.steps for item in batch)
+        self._times.saw(Work(steps, _tokens(batch)), len(batch), report.seconds)
+        if isinstance(batch[0].run.how, Search):
+            self._times.wrote(report.source_tokens, report.new_tokens)
+
+
+def _tokens(batch: Sequence[Item]) -> float:
+    return sum(item.work.tokens for item in batch)
+
+
+def _report(
+    batch: list[Item], results: list[tuple[Hypothesis, ...]], started: float, now: float
+) -> BatchReport:
+    searched = isinstance(batch[0].run.how, Search)
+    pairs = zip(batch, results, strict=True)
+    new = sum(len(found[0].tokens) - len(item.segment.prefix) for item, found in pairs if found)
+    return BatchReport(
+        len(batch),
+        sum(item.work.source for item in batch),
+        new if searched else 0,
+        now - started,
+        tuple(started - item.since for item in batch),
+    )
+
+
+@dataclass
+class _Place:
+    """The room in the queue that a ticket holds until its first run takes it."""
+
+    segments: int
+    used: bool = False
+
+    def leave(self) -> int:
+        """Give the room back, once; how much that is."""
+        room, self.segments = self.segments, 0
+        self.used = True
+        return room
 
 
 @dataclass(frozen=True)
@@ -226,53 +347,12 @@ class Ticket:
 
     _scheduler: Scheduler
     admission: Admission
-    _deadline: float
+    deadline: float
+    place: _Place
 
     async def run(self, segments: Sequence[Segment], how: How) -> list[tuple[Hypothesis, ...]]:
         """What `how` asks, for each segment in order.
 
         Raises DeadlineExceeded, OutOfMemory, ShuttingDown.
         """
-        return await self._scheduler.run(segments, how, self._deadline, self.admission.timeout)
-
-
-def take_batch(queue: deque[_Item], most: int) -> list[_Item]:
-    """Remove the oldest living item and, in order, up to `most` - 1 others that are to be done in an equal way; the
-    dead are dropped on the way."""
-    batch: list[_Item] = []
-    kept: list[_Item] = []
-    while queue and len(batch) < most:
-        item = queue.popleft()
-        if item.call.gone:
-            continue
-        fits = not batch or item.call.how == batch[0].call.how
-        (batch if fits else kept).append(item)
-    queue.extendleft(reversed(kept))
-    return batch
-
-
-def _answer(item: _Item, result: tuple[Hypothesis, ...]) -> None:
-    call = item.call
-    call.answers[item.index] = result
-    if len(call.answers) == len(call.segments):
-        _on_loop(
-            call, lambda: call.done.set_result([call.answers[index] for index in range(len(call.segments))])
-        )
-
-
-def _fail(call: _Call, error: Exception) -> None:
-    call.gone = True
-    _on_loop(call, lambda: call.done.set_exception(error))
-
-
-def _on_loop(call: _Call, settle: Callable[[], None]) -> None:
-    """Run `settle` on the caller's loop unless the caller is done with it; the loop may be closed by then."""
-
-    def guarded() -> None:
-        if not call.done.done():
-            settle()
-
-    try:
-        call.loop.call_soon_threadsafe(guarded)
-    except RuntimeError:
-        log.debug("a caller's event loop ended before its answer")
+        return await self._scheduler.run(self, segments, how)

@@ -5,6 +5,7 @@ nobody foresaw is an `Internal` without the caller's payload in it.
 """
 
 import logging
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,9 +78,8 @@ def fault_of(error: BaseException) -> Fault:
     """How an error is told; an unforeseen one is logged in full and told in general words."""
     if isinstance(error, errors.RequestError):
         row = next((TABLE[kind] for kind in type(error).__mro__ if kind in TABLE), INTERNAL)
-        return Fault(
-            row.status, row.code, error.reason, error.message, error.field, error.hint, row.retry_after
-        )
+        retry_after = row.retry_after if error.retry_after is None else max(1, math.ceil(error.retry_after))
+        return Fault(row.status, row.code, error.reason, error.message, error.field, error.hint, retry_after)
     log.error("unforeseen error in a request", exc_info=error)
     return Fault(
         INTERNAL.status,

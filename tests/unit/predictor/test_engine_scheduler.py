@@ -2,10 +2,8 @@
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
@@ -93,11 +91,7 @@ async def test_waiting_calls_share_a_batch(engine: SmallEngine, scheduler: Sched
     assert [size for size, _ in engine.batches] == [1, 3]
 
 
-def _whatever_waits(queue: deque[Any], most: int) -> list[Any]:
-    return [queue.popleft() for _ in range(min(most, len(queue)))]
-
-
-@case("p58", breaks="nllb_predictor.engine.scheduler:take_batch", naive=_whatever_waits)
+@case("p58", breaks="nllb_predictor.engine.queue:compatible", naive=lambda lead, other: True)
 async def test_p58_only_equal_searches_share_a_batch_and_each_caller_gets_its_own(
     engine: SmallEngine, scheduler: Scheduler
 ) -> None:
