@@ -16,6 +16,9 @@ class TokenSource(StrEnum):
     """Where a target token comes from, in Serval's words. A copied unknown word has none."""
 
     PRIMARY = "Primary"
+    """The model."""
+    HUMAN = "Human"
+    """The caller's own beginning of the translation; with `Primary`, since the model judged it too."""
 
 
 class WarningKind(StrEnum):

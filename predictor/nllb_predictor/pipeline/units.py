@@ -66,6 +66,16 @@ class Prepared:
 
 
 @dataclass(frozen=True)
+class Carried:
+    """Text that a translation has unchanged from its source."""
+
+    source: Span
+    """Its place in the segment as sent."""
+    target: Span
+    """Its place in the written text."""
+
+
+@dataclass(frozen=True)
 class Written:
     """A hypothesis as text: protected spans are back in place, unknown tokens gone.
 
@@ -76,6 +86,7 @@ class Written:
     text: str
     token_spans: tuple[Span, ...]
     hypothesis: Hypothesis
+    carried: tuple[Carried, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ through `encode_batch`, which releases the GIL; `encode` does not.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,9 @@ from nllb_predictor.errors import BrokenConfig, LanguageNotInModel, MissingFile
 from nllb_predictor.jsonfiles import read_json_object
 from nllb_predictor.text.normalise import normalise_punctuation
 from nllb_predictor.text.spans import Span
+
+WORD_START = "▁"
+"""How a piece says that a word begins with it."""
 
 _ROLES = ("bos_token", "eos_token", "unk_token", "pad_token", "mask_token", "cls_token", "sep_token")
 _DEFAULT_ROLES = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
@@ -32,6 +37,15 @@ class Encoded:
 
     tokens: tuple[str, ...]
     spans: tuple[Span | None, ...]
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The text of output tokens, and where in it each of them stands: in order, without white space around. A token
+    that shows nothing has an empty span."""
+
+    text: str
+    spans: tuple[Span, ...]
 
 
 @dataclass(frozen=True)
@@ -162,6 +176,39 @@ class Tokenizer:
         ids = [[i for i in self.ids(tokens) if i is not None] for tokens in outputs]
         return list(self._backend.decode_batch(ids, skip_special_tokens=True))
 
+    def decode_with_spans(self, outputs: Sequence[Sequence[str]]) -> list[Decoded]:
+        """As `decode_batch`, with the place of each token."""
+        texts = self.decode_batch(outputs)
+        return [
+            Decoded(text, _visible(text, self._places(tokens, text)))
+            for text, tokens in zip(texts, outputs, strict=True)
+        ]
+
+    def _places(self, tokens: Sequence[str], text: str) -> list[tuple[int, int]]:
+        """Each token's part of the text: what it shows itself, where the shown parts make up the text; with a decoder
+        that does more than to join them, what each adds to what was there before it."""
+        shown = self.shown(tokens)
+        if "".join(shown) == text:
+            ends = list(accumulate(len(each) for each in shown))
+        else:
+            beginnings = self.decode_batch([tokens[: count + 1] for count in range(len(tokens))])
+            ends = [min(len(each), len(text)) for each in accumulate(beginnings, max_by_length)]
+        return list(zip([0, *ends], ends, strict=False))
+
+    def shown(self, tokens: Iterable[str]) -> list[str]:
+        """What each token shows, the first one without the space that it begins with; special ones show nothing."""
+        pieces = ["" if token in self._hidden else token.replace(WORD_START, " ") for token in tokens]
+        first = next((place for place, piece in enumerate(pieces) if piece), None)
+        if first is not None:
+            pieces[first] = pieces[first].removeprefix(" ")
+        return pieces
+
+    @cached_property
+    def _hidden(self) -> frozenset[str]:
+        """Tokens that no decoding shows."""
+        added = self._backend.get_added_tokens_decoder().values()
+        return frozenset(token.content for token in added if token.special)
+
     def ids(self, tokens: Iterable[str]) -> list[int | None]:
         """Id of each token string; None for the dummy names of rows without a token."""
         return [self._backend.token_to_id(token) for token in tokens]
@@ -169,6 +216,11 @@ class Tokenizer:
     def tokens(self, ids: Iterable[int]) -> list[str | None]:
         """Token string of each id; None for a row without a token."""
         return [self._backend.id_to_token(i) for i in ids]
+
+
+def max_by_length(left: str, right: str) -> str:
+    """The longer text; what a decoder joins may be shorter than what it joined before."""
+    return right if len(right) >= len(left) else left
 
 
 def _visible(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[Span, ...]:

@@ -1,0 +1,100 @@
+"""Hypotheses become text: pieces are joined, protected spans put back, and each token's place is kept.
+
+What the caller gave as the beginning of a translation stands in it to the letter: the model writes its own spelling of
+it (plain quotes, composed letters), and that is exchanged for the caller's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from nllb_predictor.engine.domain import Hypothesis
+from nllb_predictor.pipeline.units import Carried, Unit, Written
+from nllb_predictor.text.spans import Span
+from nllb_predictor.text.tokenise import Decoded
+
+
+class Decoder(Protocol):
+    """What is needed of a tokenizer; see `text.tokenise`."""
+
+    def decode_with_spans(self, outputs: Sequence[Sequence[str]]) -> list[Decoded]:
+        """Text of each output and the places of its tokens, special tokens left out."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Characters [start, end) of a text that others take the place of."""
+
+    span: Span
+    text: str
+
+
+def written(decoder: Decoder, rows: Sequence[tuple[Unit, Hypothesis]]) -> list[Written]:
+    """The text of each hypothesis of a unit, in order."""
+    decoded = decoder.decode_with_spans([hypothesis.tokens for _, hypothesis in rows])
+    return [
+        _put_back(unit, Written(each.text, each.spans, hypothesis))
+        for (unit, hypothesis), each in zip(rows, decoded, strict=True)
+    ]
+
+
+def write(decoder: Decoder, unit: Unit, hypothesis: Hypothesis) -> Written:
+    """The text of one hypothesis."""
+    return written(decoder, [(unit, hypothesis)])[0]
+
+
+def _put_back(unit: Unit, text: Written) -> Written:
+    """With every protected span that the translation has, or has a stand-in for, as it was sent. Each is put back once;
+    what is missing is the guard's to tell."""
+    edits: list[tuple[Edit, Span]] = []
+    for each in unit.protected:
+        place = _free_place(text.text, each.stand_in or each.text, [edit.span for edit, _ in edits])
+        if place is not None:
+            edits.append((Edit(place, each.text), each.span))
+    edits.sort(key=lambda pair: pair[0].span.start)
+    carried, grown = [], 0
+    for edit, source in edits:
+        start = edit.span.start + grown
+        carried.append(Carried(source, Span(start, start + len(edit.text))))
+        grown += len(edit.text) - (edit.span.end - edit.span.start)
+    return replace(edited(text, [edit for edit, _ in edits]), carried=tuple(carried))
+
+
+def _free_place(text: str, wanted: str, taken: Sequence[Span]) -> Span | None:
+    """The first place of `wanted` that no other span was found at."""
+    start = text.find(wanted)
+    while start != -1:
+        place = Span(start, start + len(wanted))
+        if not any(place.meets(each) for each in taken):
+            return place
+        start = text.find(wanted, start + 1)
+    return None
+
+
+def edited(text: Written, edits: Sequence[Edit]) -> Written:
+    """With the edits made, which are in order and apart; a token that an edit touches stands for all of it."""
+    pieces, places, grown, done = [], [], 0, 0
+    for edit in edits:
+        pieces += [text.text[done : edit.span.start], edit.text]
+        start = edit.span.start + grown
+        places.append((edit.span, Span(start, start + len(edit.text))))
+        grown += len(edit.text) - (edit.span.end - edit.span.start)
+        done = edit.span.end
+    spans = tuple(_moved(span, places) for span in text.token_spans)
+    return replace(text, text="".join([*pieces, text.text[done:]]), token_spans=spans)
+
+
+def _moved(span: Span, places: Sequence[tuple[Span, Span]]) -> Span:
+    """Where a span is after edits took `old` to `new` each."""
+    start, end = span.start, span.end
+    for old, new in places:
+        grown = new.end - old.end
+        if old.end <= span.start:
+            start = span.start + grown
+        elif old.start <= span.start:
+            start = new.start
+        if old.end <= span.end:
+            end = span.end + grown
+        elif old.start < span.end:
+            end = new.end
+    return Span(start, max(start, end))
