@@ -130,13 +130,19 @@ OTHER: dict[str, Any] = {
     "networkPolicy.clientLabels": {"a": "b"},
     "metrics.serviceMonitor.labels": {"a": "b"},
     "metrics.serviceMonitor.interval": "10s",
+    "metrics.rules.labels": {"a": "b"},
+    "metrics.dashboard.labels": {"a": "b"},
     "source.spec": {**SOURCE, "url": "https://other.example.org"},
 }
 """Another valid value, where flipping, adding one or another word is not one."""
 
 EVERYTHING_ON: dict[str, Any] = {
     "predictor": {"gpuImage": {"repository": "registry.example.org/gpu"}},
-    "metrics": {"serviceMonitor": {"enabled": True}},
+    "metrics": {
+        "serviceMonitor": {"enabled": True},
+        "rules": {"enabled": True},
+        "dashboard": {"enabled": True},
+    },
     "source": {"create": True, "spec": SOURCE},
 }
 """A value of a switched-off part shows only when the part is on."""
