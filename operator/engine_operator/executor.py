@@ -20,8 +20,8 @@ from engine_operator.cluster.engine_status import write_engine_status
 from engine_operator.cluster.events import EventRecorder, Note
 from engine_operator.cluster.facts import owned_hash
 from engine_operator.cluster.reclaim import reclaim
-from engine_operator.cluster.resources import ENGINES, INFERENCE_SERVICES, JOBS, SECRETS, Json
-from engine_operator.domain import reasons
+from engine_operator.cluster.resources import ENGINES, INFERENCE_SERVICES, JOBS, REVISIONS, SECRETS, Json
+from engine_operator.domain import reasons, wire
 from engine_operator.domain.actions import (
     Action,
     ApplyEngine,
@@ -33,6 +33,7 @@ from engine_operator.domain.actions import (
     EmitEvent,
     EngineRef,
     EventType,
+    HoldRevision,
     RefreshSourceUrl,
     StartConversion,
     WriteStatus,
@@ -46,6 +47,7 @@ from engine_operator.errors import (
     ModelUnavailable,
     NotFound,
     OperatorError,
+    Outdated,
     ServalDeclines,
     ServalLacks,
     ServalMisbehaved,
@@ -55,7 +57,7 @@ from engine_operator.store.artifacts import ArtifactStore
 
 log = logging.getLogger(__name__)
 
-ALONE = (CollectArtifacts, EmitEvent)
+ALONE = (CollectArtifacts, EmitEvent, HoldRevision)
 """Actions that nothing after them rests on: their failure is told, and the list goes on."""
 
 QUIET = (WriteStatus, EmitEvent)
@@ -98,6 +100,7 @@ class Executor:
             DeleteJob: self._delete_job,
             ApplyInferenceService: self._apply_service,
             DeleteInferenceService: self._delete_service,
+            HoldRevision: self._hold_revision,
             CollectArtifacts: self._collect,
             WriteStatus: self._write_status,
             EmitEvent: self._emit,
@@ -165,6 +168,17 @@ class Executor:
         ref = ObjectRef(INFERENCE_SERVICES, action.engine.namespace, action.engine.name)
         await self._cluster.delete(ref, propagation="Foreground")
 
+    async def _hold_revision(self, action: HoldRevision) -> None:
+        annotations = {} if action.replicas is None else {wire.ANNOTATION_MIN_SCALE: str(action.replicas)}
+        metadata = {"name": action.revision, "namespace": action.engine.namespace, "uid": action.uid}
+        try:
+            # Forced, as nothing else is: KServe writes this annotation into every Revision, and never again.
+            await self._cluster.apply(
+                REVISIONS, {"metadata": {**metadata, "annotations": annotations}}, force=True
+            )
+        except (NotFound, Outdated):
+            return  # Knative has removed it meanwhile, and its pods with it.
+
     async def _collect(self, action: CollectArtifacts) -> None:
         store = await self._resolver.store()
         for folder in action.folders:
@@ -207,6 +221,8 @@ def summary(action: Action) -> str:
             about = f"engine={name} id={engine_id}"
         case CollectArtifacts(engine_id=engine_id, folders=folders):
             about = f"id={engine_id} folders={', '.join(folders)}"
+        case HoldRevision(revision=name, replicas=replicas):
+            about = f"revision={name} pods={replicas or 'as called'}"
         case RefreshSourceUrl(job=job, revision=revision):
             about = f"job={job} revision={revision}"
         case DeleteJob(job=job, why=why):

@@ -25,9 +25,10 @@ GPU_RESOURCES = Resources(
 GPU_TAINT = Toleration(key=GPU, operator="Exists", effect="NoSchedule")
 
 
-def defaults(cpu_image: str, gpu_image: str) -> Defaults:
+def defaults(cpu_image: str, gpu_image: str, converter_image: str = "") -> Defaults:
     """Defaults of this release; images by digest."""
     return Defaults(
+        converter_image=converter_image,
         profiles={
             Profile.CPU: ProfileDefaults(
                 resources=CPU_RESOURCES,
@@ -46,5 +47,5 @@ def defaults(cpu_image: str, gpu_image: str) -> Defaults:
                 concurrency=32,
                 tolerations=(GPU_TAINT,),
             ),
-        }
+        },
     )

@@ -18,11 +18,13 @@ from engine_operator.domain.engine import (
     EnvVar,
     Exposure,
     Languages,
+    MinScaleAnnotation,
     ModelSpec,
     ModelStoreSpec,
     ObjectStore,
     Profile,
     Protocol,
+    Reconvert,
     Resources,
     RolloutSpec,
     RolloutStart,
@@ -34,6 +36,7 @@ from engine_operator.domain.engine import (
     Toleration,
 )
 from engine_operator.domain.keys import EngineId, Quantization
+from engine_operator.domain.windows import WarmWindow
 from engine_operator.errors import UsageError
 
 E = TypeVar("E", bound=Enum)
@@ -58,6 +61,9 @@ def engine_spec(item: JsonView) -> EngineSpec:
             _choice(Strategy, rollout.get("strategy")) or Strategy.BLUE_GREEN,
             _choice(RolloutStart, rollout.get("start")) or RolloutStart.ON_BUILD,
         ),
+        reconvert=_reconvert(spec),
+        warm_windows=_warm_windows(spec.get("warmWindows")),
+        min_scale=_min_scale("TranslationEngine", annotations),
         paused=bool(spec.get("paused")),
         suspended=bool(spec.get("suspended")),
         pinned=_integer(spec.get("pinned")),
@@ -85,6 +91,9 @@ def source_spec(item: JsonView) -> SourceSpec:
         selector=_selector(spec.get("engineSelector") or {}),
         serving=serving_spec(spec.get("serving") or {}),
         quantization=_choice(Quantization, spec.get("quantization")),
+        reconvert=_reconvert(spec),
+        warm_windows=_warm_windows(spec.get("warmWindows")),
+        min_scale=_min_scale("ServalSource", annotations),
         generation=int(metadata.get("generation") or 0),
         allow_mass_deletion=_count(annotations.get(wire.ANNOTATION_ALLOW_MASS_DELETION)),
     )
@@ -165,6 +174,29 @@ def _selector(body: JsonView) -> EngineSelector:
         names=tuple(body.get("names") or ()),
         source_languages=tuple(body.get("sourceLanguages") or ()),
         target_languages=tuple(body.get("targetLanguages") or ()),
+    )
+
+
+def _reconvert(spec: JsonView) -> Reconvert | None:
+    return _choice(Reconvert, (spec.get("policy") or {}).get("reconvert"))
+
+
+def _min_scale(kind: str, annotations: JsonView) -> MinScaleAnnotation | None:
+    replicas = _count(annotations.get(wire.ANNOTATION_MIN_SCALE))
+    return None if replicas is None else MinScaleAnnotation(kind, replicas)
+
+
+def _warm_windows(body: Any) -> tuple[WarmWindow, ...] | None:
+    if body is None:
+        return None
+    return tuple(
+        WarmWindow(
+            start=str(one["start"]),
+            end=str(one["end"]),
+            time_zone=str(one.get("timeZone") or "UTC"),
+            replicas=int(one.get("replicas") or 1),
+        )
+        for one in body
     )
 
 

@@ -46,6 +46,7 @@ def read_engine_status(body: JsonView) -> EngineStatus:
         applied=_optional(_read_applied, body.get("applied")),
         cold_starts=tuple(wake for one in wakes if (wake := _optional(_read_wake, one)) is not None),
         usage=_optional(_read_usage, body.get("usage")),
+        warm_until=moment(body.get("warmUntil")),
         effective={str(key): str(value) for key, value in (body.get("effective") or {}).items()},
         conditions=read_conditions(body),
     )
@@ -61,6 +62,7 @@ def write_engine_status(status: EngineStatus) -> Json:
         "applied": _write_applied(status.applied) if status.applied else None,
         "coldStarts": _write_wakes(status.cold_starts) if status.cold_starts else None,
         "usage": _write_usage(status.usage) if status.usage else None,
+        "warmUntil": when(status.warm_until) if status.warm_until else None,
         "effective": dict(status.effective) or None,
         "conditions": write_conditions(status.conditions),
     }

@@ -106,7 +106,20 @@ def revision_state(item: JsonView) -> RevisionState:
         ready=ready,
         reason=reason,
         message=message,
+        uid=str(item["metadata"].get("uid") or ""),
+        held=held_scale(item),
     )
+
+
+def held_scale(item: JsonView) -> int | None:
+    """The least scale of a Revision, if it is the one that we applied."""
+    field = f"f:{wire.ANNOTATION_MIN_SCALE}"
+    for entry in item["metadata"].get("managedFields") or []:
+        if (entry.get("manager"), entry.get("operation")) == (FIELD_MANAGER, "Apply"):
+            metadata = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
+            if field in (metadata.get("f:annotations") or {}):
+                return _number((item["metadata"].get("annotations") or {}).get(wire.ANNOTATION_MIN_SCALE))
+    return None
 
 
 def pod_state(item: JsonView) -> PodState:

@@ -61,7 +61,7 @@ async def _plan(settings: Settings, cluster: ClusterClient, namespace: str) -> l
     tools = Tools(
         cluster,
         EventRecorder(cluster, settings.identity),
-        defaults(image, settings.runtime_image_gpu or image),
+        defaults(image, settings.runtime_image_gpu or image, settings.converter_image),
         ClusterIdentity(cluster),
     )
     clients = ServalClients(cluster, Timeouts())

@@ -124,6 +124,21 @@ class DeleteInferenceService:
 
 
 @dataclass(frozen=True)
+class HoldRevision:
+    """Ask Knative to keep pods of a Revision, or to let it sleep again.
+
+    The only field that we write on an object that is not ours.
+    """
+
+    engine: EngineRef
+    revision: str
+    uid: str
+    """Of the Revision; one that is gone meanwhile is not made by this."""
+    replicas: int | None
+    """None takes back what was asked for."""
+
+
+@dataclass(frozen=True)
 class CollectArtifacts:
     """Delete these folders below the installation, each manifest before its files."""
 
@@ -185,6 +200,7 @@ Action = (
     | DeleteJob
     | ApplyInferenceService
     | DeleteInferenceService
+    | HoldRevision
     | CollectArtifacts
     | WriteStatus
     | EmitEvent

@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from engine_operator.domain.actions import Action, ApplyInferenceService, EngineRef, ServiceTemplate
-from engine_operator.domain.engine import Effective, EngineSpec, Exposure, Languages, ObjectStore
+from engine_operator.domain.engine import Effective, EngineSpec, Exposure, Languages, ObjectStore, Reconvert
 from engine_operator.domain.keys import ArtifactKey
 from engine_operator.domain.observed import EngineStatus, ManifestFact, Observed
 from engine_operator.domain.policy import Policy
 from engine_operator.domain.serval_facts import Existence, Verdict
+from engine_operator.domain.windows import window_problems
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,25 @@ def effective_summary(desired: Desired, before: Mapping[str, str]) -> dict[str, 
         "start": effective.rollout.start.value,
     }
     summary |= {name: tag for name, tag in (("source", source), ("target", target)) if tag}
-    if serving.exposure is Exposure.EXTERNAL:
-        summary["warning"] = "ExposedExternally: whoever reaches the ingress may use this engine"
+    if effective.options.converter:
+        summary["reconvert"] = Reconvert.NEW_CONVERTER.value
+    if effective.warm_windows:
+        summary["warmWindows"] = "; ".join(map(str, effective.warm_windows))
+    warnings = _warnings(effective)
+    if warnings:
+        summary["warning"] = "; ".join(warnings)
     return summary
+
+
+def _warnings(effective: Effective) -> tuple[str, ...]:
+    """What people may not have meant."""
+    found: list[str] = []
+    if effective.serving.exposure is Exposure.EXTERNAL:
+        found.append("ExposedExternally: whoever reaches the ingress may use this engine")
+    if effective.min_scale is not None:
+        found.append(
+            f"MinScaleAnnotation: Knative reads no annotation of a {effective.min_scale.where}; taken as "
+            f"serving.minReplicas {effective.min_scale.replicas}"
+        )
+    found += [f"WarmWindowUnreadable: {one}" for one in window_problems(effective.warm_windows)]
+    return tuple(found)

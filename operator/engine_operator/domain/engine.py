@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from engine_operator.domain import wire
 from engine_operator.domain.keys import ConversionOptions, EngineId, Quantization, model_engine_id
+from engine_operator.domain.windows import WarmWindow
 
 
 class Profile(StrEnum):
@@ -54,6 +55,13 @@ class StoreAccess(StrEnum):
 
     PRESIGNED_URL = "PresignedUrl"
     BUCKET = "Bucket"
+
+
+class Reconvert(StrEnum):
+    """When a model that is converted is converted again."""
+
+    NEVER = "Never"
+    NEW_CONVERTER = "NewConverter"
 
 
 @dataclass(frozen=True)
@@ -109,6 +117,14 @@ class ServingSpec:
     runtime_image: str | None = None
     image_pull_secrets: tuple[str, ...] | None = None
     env: tuple[EnvVar, ...] | None = None
+
+
+@dataclass(frozen=True)
+class MinScaleAnnotation:
+    """Knative's annotation on a resource of ours: it does nothing there, so its value is read as `minReplicas`."""
+
+    where: str
+    replicas: int
 
 
 @dataclass(frozen=True)
@@ -174,6 +190,9 @@ class SourceSpec:
     selector: EngineSelector = EngineSelector()
     serving: ServingSpec = ServingSpec()
     quantization: Quantization | None = None
+    reconvert: Reconvert | None = None
+    warm_windows: tuple[WarmWindow, ...] | None = None
+    min_scale: MinScaleAnnotation | None = None
     generation: int = 0
     allow_mass_deletion: int | None = None
     """From the annotation `serval-live.dev/allow-mass-deletion`."""
@@ -208,6 +227,10 @@ class EngineSpec:
     quantization: Quantization | None = None
     serving: ServingSpec = ServingSpec()
     rollout: RolloutSpec = RolloutSpec()
+    reconvert: Reconvert | None = None
+    warm_windows: tuple[WarmWindow, ...] | None = None
+    """None leaves them to the source; an empty tuple means none."""
+    min_scale: MinScaleAnnotation | None = None
     paused: bool = False
     suspended: bool = False
     pinned: int | None = None
@@ -257,6 +280,9 @@ class Effective:
     serving: EffectiveServing
     rollout: RolloutSpec
     languages: Languages
+    warm_windows: tuple[WarmWindow, ...] = ()
+    min_scale: MinScaleAnnotation | None = None
+    """The annotation that `serving.min_replicas` was taken from."""
 
 
 @dataclass(frozen=True)
@@ -277,6 +303,8 @@ class Defaults:
     """What the operator decides where neither engine nor source nor profile does."""
 
     profiles: Mapping[Profile, ProfileDefaults]
+    converter_image: str = ""
+    """This release's converter: an option of conversions where people ask for that."""
     min_replicas: int = 0
     max_replicas: int = 1
     scale_down_delay: timedelta = timedelta(minutes=10)
@@ -302,7 +330,9 @@ def effective(engine: EngineSpec, source: SourceSpec | None, defaults: Defaults)
     wish = merged(engine.serving, source.serving if source else ServingSpec())
     profile = wish.profile or Profile.CPU
     base = defaults.profiles[profile]
-    minimum = defaults.min_replicas if wish.min_replicas is None else wish.min_replicas
+    annotated = _min_scale(engine, source) if wish.min_replicas is None else None
+    unsaid = annotated.replicas if annotated else defaults.min_replicas
+    minimum = unsaid if wish.min_replicas is None else wish.min_replicas
     serving = EffectiveServing(
         profile=profile,
         protocol=wish.protocol or Protocol.REST,
@@ -325,4 +355,23 @@ def effective(engine: EngineSpec, source: SourceSpec | None, defaults: Defaults)
         env=wish.env or (),
     )
     quantization = engine.quantization or (source.quantization if source else None) or base.quantization
-    return Effective(ConversionOptions(quantization), serving, engine.rollout, engine.languages)
+    options = ConversionOptions(quantization, converter=_converter(engine, source, defaults))
+    windows = _warm_windows(engine, source)
+    return Effective(options, serving, engine.rollout, engine.languages, windows, annotated)
+
+
+def _converter(engine: EngineSpec, source: SourceSpec | None, defaults: Defaults) -> str:
+    """The converter, where it is to count among the options: then another one's artifacts are not good enough."""
+    policy = engine.reconvert or (source.reconvert if source else None)
+    return defaults.converter_image if policy is Reconvert.NEW_CONVERTER else ""
+
+
+def _min_scale(engine: EngineSpec, source: SourceSpec | None) -> MinScaleAnnotation | None:
+    return engine.min_scale or (source.min_scale if source else None)
+
+
+def _warm_windows(engine: EngineSpec, source: SourceSpec | None) -> tuple[WarmWindow, ...]:
+    """A list replaces, it never mixes."""
+    if engine.warm_windows is not None:
+        return engine.warm_windows
+    return (source.warm_windows if source else None) or ()

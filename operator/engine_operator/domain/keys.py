@@ -1,7 +1,8 @@
 """Identity of work: which converted model is meant, and where it lies.
 
 An artifact key names engine, model revision, artifact format and conversion options, and nothing else. The
-converter's version is deliberately absent: a new release of ours must not convert every model again.
+converter's version is deliberately absent: a new release of ours must not convert every model again. Where a person
+asks for just that (`policy.reconvert`), the converter's image becomes one of the options.
 """
 
 import hashlib
@@ -46,15 +47,19 @@ class ConversionOptions:
 
     quantization: Quantization = Quantization.INT8
     vocabulary_trim: bool = False
+    converter: str = ""
+    """Image of the converter, where another one is to convert again; empty: any converter's artifact is good."""
 
     @property
     def hash8(self) -> str:
         """First 8 hex digits of the SHA-256 of the canonical JSON (sorted keys, no spaces)."""
-        canonical = json.dumps(
-            {"quantization": self.quantization.value, "vocabularyTrim": self.vocabulary_trim},
-            sort_keys=True,
-            separators=(",", ":"),
-        )
+        options: dict[str, object] = {
+            "quantization": self.quantization.value,
+            "vocabularyTrim": self.vocabulary_trim,
+        }
+        if self.converter:
+            options["converter"] = self.converter
+        canonical = json.dumps(options, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:8]
 
 

@@ -136,6 +136,8 @@ class EngineStatus:
     applied: AppliedStatus | None = None
     cold_starts: tuple[Wake, ...] = ()
     usage: Usage | None = None
+    warm_until: datetime | None = None
+    """While a warm window keeps the engine awake, when it ends."""
     effective: Mapping[str, str] = field(default_factory=dict)
     """Decided settings as people read them (`effective_summary`)."""
     conditions: tuple[Condition, ...] = ()
@@ -206,6 +208,9 @@ class RevisionState:
     ready: ConditionStatus
     reason: str = ""
     message: str = ""
+    uid: str = ""
+    held: int | None = None
+    """Least number of pods that we asked for on the Revision itself; None if we ask for none."""
 
 
 @dataclass(frozen=True)

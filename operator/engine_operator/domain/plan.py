@@ -23,6 +23,7 @@ from engine_operator.domain.serval_facts import Existence
 from engine_operator.domain.serving import serving_of
 from engine_operator.domain.transitions import events_between
 from engine_operator.domain.usage import accounted, changed
+from engine_operator.domain.warm import hold, warm_until
 
 
 def plan(desired: Desired, observed: Observed, now: datetime, policy: Policy) -> list[Action]:
@@ -55,6 +56,7 @@ def _decide(round_: Round) -> Stage:
         observed_generation=desired.engine.generation,
         serving=serving_of(round_),
         effective=effective_summary(desired, observed.status.effective),
+        warm_until=warm_until(round_),
     )
     if desired.engine.paused:
         return Stage(status)
@@ -64,11 +66,10 @@ def _decide(round_: Round) -> Stage:
         return _empty(replace(status, serving=None), "the engine is gone in Serval", round_)
     goal = _goal(round_)
     if goal is None:
-        return Stage(replace(status, target=None), superseded_jobs(None, round_))
+        return Stage(replace(status, target=None), (*superseded_jobs(None, round_), *hold(status, round_)))
     stage = _work(goal, status, round_)
-    return replace(
-        stage, actions=(*superseded_jobs(goal, round_), *stage.actions, *collect(stage.status, round_))
-    )
+    done = (*stage.actions, *hold(stage.status, round_), *collect(stage.status, round_))
+    return replace(stage, actions=(*superseded_jobs(goal, round_), *done))
 
 
 def _goal(round_: Round) -> Goal | None:

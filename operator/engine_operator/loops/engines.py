@@ -187,6 +187,12 @@ class EngineLoop:
         self.schedule(key, self._wait(memory, looked))
 
     def _wait(self, memory: _Memory, looked: Looked) -> float:
+        wait = self._wait_for_work(memory, looked)
+        if looked.changes is None:
+            return wait
+        return min(wait, max((looked.changes - datetime.now(UTC)).total_seconds(), self._rhythm.follow))
+
+    def _wait_for_work(self, memory: _Memory, looked: Looked) -> float:
         if looked.acted or looked.moving or looked.phase in AT_WORK:
             return self._rhythm.follow
         if looked.next_retry is not None:

@@ -14,7 +14,7 @@ from typing import Protocol
 from engine_operator.cluster.crs import engine_spec
 from engine_operator.cluster.engine_status import read_engine_status
 from engine_operator.cluster.reader import ClusterReader, EngineObjects
-from engine_operator.domain.actions import Action, WriteStatus
+from engine_operator.domain.actions import Action, HoldRevision, WriteStatus
 from engine_operator.domain.attempts import record_error
 from engine_operator.domain.conditions import conditions_of
 from engine_operator.domain.desired import Desired, Round
@@ -23,6 +23,7 @@ from engine_operator.domain.observed import EngineStatus, Phase, ProcessFailure
 from engine_operator.domain.plan import plan
 from engine_operator.domain.policy import Policy
 from engine_operator.domain.transitions import events_between
+from engine_operator.domain.warm import wanted_warmth
 from engine_operator.errors import (
     ClusterBusy,
     ClusterUnreachable,
@@ -85,6 +86,8 @@ class Looked:
     moving: bool = False
     """A pod or the service is on its way up or down."""
     next_retry: datetime | None = None
+    changes: datetime | None = None
+    """When a warm window opens or closes."""
     revision: int | None = None
     """The revision that serves."""
     fingerprint: tuple[object, ...] | None = None
@@ -196,9 +199,10 @@ def _looked(round_: Round, status: EngineStatus, actions: Sequence[Action]) -> L
     moving = any(not pod.ready for pod in round_.observed.pods) or (service is not None and service.deleting)
     return Looked(
         phase=status.target.phase if status.target else None,
-        acted=bool(actions),
+        acted=any(not isinstance(action, HoldRevision) for action in actions),
         moving=moving,
         next_retry=status.target.next_retry if status.target else None,
+        changes=wanted_warmth(round_).changes,
         revision=status.serving.revision if status.serving else None,
     )
 

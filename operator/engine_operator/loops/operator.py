@@ -90,7 +90,7 @@ class Work:
         tools = Tools(
             self._cluster,
             EventRecorder(self._cluster, settings.identity),
-            defaults(image, settings.runtime_image_gpu or image),
+            defaults(image, settings.runtime_image_gpu or image, settings.converter_image),
             ClusterIdentity(self._cluster, ObjectRef(LEASES, self._namespaces[0], settings.lease_name)),
         )
         clients = ServalClients(self._cluster, Timeouts(long_poll=settings.long_poll_timeout))

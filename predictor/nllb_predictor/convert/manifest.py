@@ -69,15 +69,19 @@ class Options:
     def to_json(self) -> dict[str, Any]:
         return {"quantization": self.quantization.value, "vocabularyTrim": self.vocabulary_trim}
 
-    def hash8(self) -> str:
-        """First 8 hexadecimal digits of the SHA-256 of the canonical JSON: part of the artifact's key."""
-        canonical = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+    def hash8(self, converter: str | None = None) -> str:
+        """First 8 hexadecimal digits of the SHA-256 of the canonical JSON: part of the artifact's key.
+
+        `converter`: its image, where every new converter is to convert again.
+        """
+        options = self.to_json() | ({"converter": converter} if converter else {})
+        canonical = json.dumps(options, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:8]
 
 
-def artifact_key(engine_id: str, revision: int, options: Options) -> str:
+def artifact_key(engine_id: str, revision: int, options: Options, converter: str | None = None) -> str:
     """`<engineId>/r<modelRevision>/<format>-<optionsHash8>`: the same work always has the same name."""
-    return f"{engine_id}/r{revision}/{FORMAT}-{options.hash8()}"
+    return f"{engine_id}/r{revision}/{FORMAT}-{options.hash8(converter)}"
 
 
 @dataclass(frozen=True)

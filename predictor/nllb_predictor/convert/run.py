@@ -97,7 +97,7 @@ class Converted:
 
 def convert(request: Request, around: Surroundings) -> Converted:
     """Run one conversion. Raises ConversionError's and StoreError's family and UsageError."""
-    request = replace(request, identity=_identity(request))
+    request = replace(request, identity=_identity(request, around.image))
     with scratch_folder(around.work_dir, "nllb-convert") as work:
         if request.destination.startswith("s3://"):
             built = work / "model"
@@ -112,19 +112,20 @@ def convert(request: Request, around: Surroundings) -> Converted:
     return Converted(request.destination, manifest, manifest_json.digest(stored))
 
 
-def _identity(request: Request) -> Identity:
+def _identity(request: Request, image: str | None) -> Identity:
     """The identity with its key and attempt filled in. Raises UsageError for halves that do not fit together."""
     identity, to_s3 = request.identity, request.destination.startswith("s3://")
     if (identity.engine_id is None) != (identity.model_revision is None):
         raise UsageError("--engine-id and --revision belong together.")
     key = identity.artifact_key
     if identity.engine_id is not None and identity.model_revision is not None:
-        expected = artifact_key(identity.engine_id, identity.model_revision, request.options)
-        if key not in (None, expected):
+        work = (identity.engine_id, identity.model_revision, request.options)
+        expected = artifact_key(*work)
+        if key not in (None, expected, artifact_key(*work, image)):
             raise UsageError(
                 f"--artifact-key {key} does not belong to the other arguments; they give {expected}."
             )
-        key = expected
+        key = key or expected
     if to_s3 and key is not None and not request.destination.rstrip("/").endswith(f"/{key}"):
         raise UsageError(f"The destination {request.destination} does not end with the artifact key {key}.")
     attempt = identity.attempt

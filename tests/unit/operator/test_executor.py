@@ -1,5 +1,6 @@
 """The executor: actions in, changes of a small cluster out; what fails and what goes on."""
 
+import json
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from engine_operator.domain.actions import (
     EmitEvent,
     EngineRef,
     EventType,
+    HoldRevision,
     RefreshSourceUrl,
     StartConversion,
     WriteStatus,
@@ -195,6 +197,34 @@ async def test_the_same_event_twice_is_one_event_with_a_count_also_from_another_
     (told,) = (body for path, body in cluster.objects.items() if "/events/" in path)
     assert told["series"]["count"] == 3
     assert told["regarding"]["name"] == REF.name
+
+
+REVISION = "/apis/serving.knative.dev/v1/namespaces/ns/revisions/e1-predictor-00001"
+
+
+@pytest.mark.parametrize(("replicas", "annotations"), [(2, {"autoscaling.knative.dev/min-scale": "2"}), (None, {})])
+async def test_a_revision_is_held_by_one_annotation_and_no_other_field(
+    replicas: int | None, annotations: dict[str, str]
+) -> None:
+    cluster = FakeCluster()
+    cluster.put(REVISION, {"metadata": {"uid": "uid-r"}})
+    await run(cluster, [HoldRevision(REF, "e1-predictor-00001", "uid-r", replicas)])
+    assert cluster.writes == [("PATCH", REVISION)]
+    sent = json.loads(cluster.requests[-1].content)
+    assert sent["metadata"]["annotations"] == annotations
+    assert set(sent) == {"apiVersion", "kind", "metadata"}
+    assert set(sent["metadata"]) == {"name", "namespace", "uid", "annotations"}
+    assert cluster.requests[-1].url.params["fieldManager"] == "serval-live"
+
+
+async def test_a_revision_that_is_gone_and_one_that_may_not_be_held_stop_nothing() -> None:
+    cluster = FakeCluster()
+    status = WriteStatus(REF, EngineStatus(observed_generation=1))
+    for code, reason in ((404, "NotFound"), (409, "Conflict"), (403, "Forbidden")):
+        refusal = status_answer(code, reason, "no")
+        cluster.interfere = lambda request, no=refusal: no if "/revisions/" in request.url.path else None  # type: ignore[misc]
+        assert (await run(cluster, [HoldRevision(REF, "e1-predictor-00001", "u", 1), status])).error is None
+    assert cluster.objects[f"{ENGINES}/{REF.name}"]["status"]["observedGeneration"] == 1
 
 
 def test_a_summary_names_what_it_is_about() -> None:

@@ -6,18 +6,25 @@ from typing import Any
 import pytest
 
 from engine_operator.cluster.crs import duration, engine_spec, source_spec
+from engine_operator.domain.desired import Desired, effective_summary
 from engine_operator.domain.engine import (
     EnvVar,
     Exposure,
     ModelSpec,
+    ObjectStore,
     Profile,
+    Reconvert,
     RolloutStart,
     SourceRef,
     StoreAccess,
     Strategy,
+    effective,
 )
 from engine_operator.domain.keys import Quantization
+from engine_operator.domain.windows import WarmWindow
 from engine_operator.errors import UsageError
+from tests.support.cases import case
+from tests.unit.operator.domain.world import DEFAULTS
 
 STORE = {"uri": "s3://bucket/artifacts", "secretRef": {"name": "store"}}
 
@@ -39,6 +46,60 @@ def test_a_discovered_engine_says_nothing_but_its_source() -> None:
     assert spec.generation == 4
     assert vars(spec.serving) == dict.fromkeys(vars(spec.serving))
     assert (spec.paused, spec.suspended, spec.pinned) == (False, False, None)
+
+
+def test_windows_and_policy_are_read_and_silence_leaves_them_to_the_source() -> None:
+    source = {"servalSource": "ruth", "engineId": "66c4"}
+    silent = engine_spec(engine({"source": source}))
+    assert (silent.warm_windows, silent.reconvert) == (None, None)
+    assert engine_spec(engine({"source": source, "warmWindows": []})).warm_windows == ()
+    windows = [
+        {"start": "0 6 * * *", "end": "0 20 * * *"},
+        {"start": "0 9 * * 6", "end": "0 12 * * 6", "timeZone": "Asia/Jayapura", "replicas": 2},
+    ]
+    spec = engine_spec(
+        engine({"source": source, "warmWindows": windows, "policy": {"reconvert": "NewConverter"}})
+    )
+    assert spec.warm_windows == (
+        WarmWindow("0 6 * * *", "0 20 * * *", "UTC", 1),
+        WarmWindow("0 9 * * 6", "0 12 * * 6", "Asia/Jayapura", 2),
+    )
+    assert spec.reconvert is Reconvert.NEW_CONVERTER
+
+
+MIN_SCALE = "autoscaling.knative.dev/min-scale"
+SOURCE = {"url": "https://s.example", "credentialsSecretRef": {"name": "k"}, "artifactStore": STORE}
+
+
+@case("D12", breaks="engine_operator.cluster.crs:_min_scale")
+def test_d12_a_least_scale_in_an_annotation_is_read_as_min_replicas_and_told() -> None:
+    plain = engine({"source": {"servalSource": "ruth", "engineId": "66c4"}})
+    annotated = {**plain, "metadata": {**plain["metadata"], "annotations": {MIN_SCALE: "2"}}}
+    source = source_spec({**engine(SOURCE, annotations={MIN_SCALE: "1"})})
+    for item, around, expected, where in (
+        (annotated, None, 2, "TranslationEngine"),
+        (plain, source, 1, "ServalSource"),
+        (annotated, source, 2, "TranslationEngine"),
+    ):
+        spec = engine_spec(item)
+        found = effective(spec, around, DEFAULTS)
+        assert found.serving.min_replicas == expected
+        shown = effective_summary(Desired(spec, found, ObjectStore("s3://a/b"), "i"), {})
+        assert shown["replicas"].startswith(f"{expected}..")
+        assert where in shown["warning"]
+        assert "minReplicas" in shown["warning"]
+
+
+def test_d12_what_is_said_in_the_right_place_goes_before_an_annotation_and_needs_no_warning() -> None:
+    spec = engine_spec(
+        engine(
+            {"source": {"servalSource": "r", "engineId": "66c4"}, "serving": {"minReplicas": 0}},
+            annotations={MIN_SCALE: "2"},
+        )
+    )
+    found = effective(spec, None, DEFAULTS)
+    assert (found.serving.min_replicas, found.min_scale) == (0, None)
+    assert "warning" not in effective_summary(Desired(spec, found, ObjectStore("s3://a/b"), "i"), {})
 
 
 def test_everything_that_a_person_may_write_is_read() -> None:

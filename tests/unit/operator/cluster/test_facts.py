@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from engine_operator.cluster.facts import (
+    held_scale,
     job_state,
     named_key,
     owned_hash,
@@ -143,6 +144,19 @@ def test_an_evicted_pod_and_an_image_that_is_not_there_are_failures_and_a_first_
         state = {"waiting": {"reason": reason, "message": "x"}}
         found = pod_state(pod(containerStatuses=[{"name": "kserve-container", "state": state}])).failure
         assert (found is not None) is fails, reason
+
+
+def test_a_least_scale_is_ours_only_if_we_applied_it() -> None:
+    name = "autoscaling.knative.dev/min-scale"
+    fields = {"f:metadata": {"f:annotations": {f"f:{name}": {}}}}
+    item: dict[str, Any] = {"metadata": {"annotations": {name: "1"}}}
+    assert held_scale(item) is None
+    item["metadata"]["managedFields"] = [{"manager": "controller", "operation": "Update", "fieldsV1": fields}]
+    assert held_scale(item) is None
+    item["metadata"]["managedFields"].append(
+        {"manager": "serval-live", "operation": "Apply", "fieldsV1": fields}
+    )
+    assert held_scale(item) == 1
 
 
 def job(**status: Any) -> dict[str, Any]:

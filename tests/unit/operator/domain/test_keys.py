@@ -14,6 +14,7 @@ from engine_operator.domain.keys import (
     installation_name,
     model_engine_id,
 )
+from nllb_predictor.convert.manifest import Options, artifact_key
 
 ENGINE = EngineId("66c4a1f09d3e5b7a8c0f1e21")
 
@@ -21,6 +22,12 @@ ENGINE = EngineId("66c4a1f09d3e5b7a8c0f1e21")
 def test_key_is_engine_revision_format_and_options() -> None:
     options = hashlib.sha256(b'{"quantization":"int8","vocabularyTrim":false}').hexdigest()[:8]
     assert str(ArtifactKey.of(ENGINE, 3, ConversionOptions())) == f"{ENGINE}/r3/ct2v1-{options}"
+
+
+def test_the_converter_finds_the_same_key_also_where_it_is_one_of_the_options() -> None:
+    for image in (None, "registry.example/predictor@sha256:2"):
+        ours = ArtifactKey.of(ENGINE, 3, ConversionOptions(converter=image or ""))
+        assert str(ours) == artifact_key(ENGINE, 3, Options(), image)
 
 
 @given(

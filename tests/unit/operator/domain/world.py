@@ -86,7 +86,7 @@ class World:
         store = ObjectStore("s3://artifacts/live", secret="store")
         return Desired(
             self.spec,
-            effective(self.spec, None, DEFAULTS),
+            effective(self.spec, None, replace(DEFAULTS, converter_image=self.policy.converter_image)),
             store,
             "1a2b3c4d-live-main",
             self.existence,
@@ -141,6 +141,10 @@ class World:
                     applied = self._apply(action)
                 case act.DeleteInferenceService():
                     self.service, self.revisions, self.pods = None, [], []
+                case act.HoldRevision(revision=name, replicas=replicas):
+                    self.revisions = [
+                        replace(r, held=replicas) if r.name == name else r for r in self.revisions
+                    ]
                 case act.CollectArtifacts(folders=folders):
                     self._collect(folders)
                 case act.WriteStatus(status=status):

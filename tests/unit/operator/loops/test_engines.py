@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import cast
 
 from engine_operator.domain.observed import Phase
@@ -154,3 +156,16 @@ def test_places_are_counted_without_the_one_who_asks() -> None:
     assert board.busy(Phase.CONVERTING, but=A) == 1
     board.enters(B, None)
     assert board.busy(Phase.CONVERTING, but=A) == 0
+
+
+async def test_an_engine_is_looked_at_when_a_window_opens_or_closes() -> None:
+    looks = Looks()
+    opens = datetime.now(UTC) + timedelta(seconds=0.4)
+    looks.answers[A] = lambda: replace(SETTLED, changes=opens if datetime.now(UTC) < opens else None)
+    async with running(looks) as (loop, _):
+        loop.schedule(A)
+        await eventually(lambda: looks.count(A) == 1)
+        await eventually(lambda: looks.count(A) >= 2 and datetime.now(UTC) >= opens)
+        seen = looks.count(A)
+        await consistently(lambda: looks.count(A) == seen, for_=0.3)
+    assert seen == 2

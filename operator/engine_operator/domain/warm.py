@@ -1,0 +1,41 @@
+"""Keeping the serving revision awake while a warm window is open.
+
+The lever is the least scale on the Knative Revision itself: it starts a pod from zero, holds it, and makes no new
+revision, as a change of `minReplicas` would. Only the revision that serves is held; one that served before is let go,
+and so is everything when a window closes. A paused engine is left as it is.
+"""
+
+from datetime import datetime
+
+from engine_operator.domain.actions import Action, HoldRevision
+from engine_operator.domain.desired import Round
+from engine_operator.domain.observed import EngineStatus
+from engine_operator.domain.serving import live_service
+from engine_operator.domain.windows import Warmth, warmth
+
+
+def wanted_warmth(round_: Round) -> Warmth:
+    """What the engine's windows ask for now."""
+    return warmth(round_.now, round_.desired.effective.warm_windows)
+
+
+def warm_until(round_: Round) -> datetime | None:
+    """`status.warmUntil`; it changes when a window opens or closes, never in between."""
+    engine = round_.desired.engine
+    return None if engine.suspended or engine.paused else wanted_warmth(round_).until
+
+
+def hold(status: EngineStatus, round_: Round) -> tuple[Action, ...]:
+    """Hold what serves, let go whatever else we hold."""
+    serving, chosen = status.serving, round_.desired.effective.serving
+    if live_service(round_) is None:
+        return ()
+    asked = wanted_warmth(round_).replicas
+    asked = min(asked, chosen.max_replicas) if asked > chosen.min_replicas else 0
+    actions: list[Action] = []
+    for revision in round_.observed.revisions:
+        serves = serving is not None and revision.name == serving.knative_revision
+        wish = (asked or None) if serves else None
+        if wish != revision.held:
+            actions.append(HoldRevision(round_.desired.ref, revision.name, revision.uid, wish))
+    return tuple(actions)
