@@ -112,6 +112,14 @@ def _short_tags() -> dict[str, str]:
 
 
 @cache
+def short_tag(code: str) -> str:
+    """The two-letter tag of a code such as `spa_Latn`; the three letters where there is none."""
+    long = code.partition("_")[0]
+    substituted = {after: before for before, after in SUBSTITUTES.items() if len(before) == 2}
+    return "fa" if long == "pes" else substituted.get(long) or _short_tags().get(long, long)
+
+
+@cache
 def _default_scripts() -> dict[str, str]:
     return {row[0]: row[1] for row in _table("default_scripts.tsv")}
 

@@ -1,0 +1,47 @@
+"""The lines of a segment. A line break is structure: it is never given to the model, and the answer has it again."""
+
+import re
+from collections.abc import Iterator
+
+from nllb_predictor.text.reading import Reading
+from nllb_predictor.text.scripts import UNSPACED
+
+_ONE = r"(?>\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])"
+BREAK = re.compile(_ONE)
+PARAGRAPH = re.compile(rf"{_ONE}[^\S\n\r]*{_ONE}\s*")
+"""At least one line that is empty."""
+WRAP = re.compile(rf"[^\S\n\r]*{_ONE}\s*")
+"""A break inside a paragraph, and the white space around it."""
+
+
+def lines(reading: Reading) -> Iterator[Reading]:
+    """Each line without its break, empty ones left out."""
+    yield from _between(reading, BREAK)
+
+
+def paragraphs(reading: Reading) -> Iterator[Reading]:
+    """Each paragraph of hard-wrapped text as one line; a break is read as a space, or as nothing between characters of
+    a script that has no spaces."""
+    for paragraph in _between(reading, PARAGRAPH):
+        text = paragraph.text
+        edits = [
+            (match.start(), match.end(), _joint(text, match.start(), match.end()))
+            for match in WRAP.finditer(text)
+        ]
+        yield paragraph.edited(edits)
+
+
+def _joint(text: str, start: int, end: int) -> str:
+    if start == 0 or end == len(text):
+        return ""
+    return "" if UNSPACED.match(text[start - 1]) and UNSPACED.match(text[end]) else " "
+
+
+def _between(reading: Reading, pattern: re.Pattern[str]) -> Iterator[Reading]:
+    start = 0
+    for match in pattern.finditer(reading.text):
+        if match.start() > start:
+            yield reading.part(start, match.start())
+        start = match.end()
+    if start < len(reading):
+        yield reading.part(start, len(reading))
