@@ -57,7 +57,7 @@ def test_sentences_are_places_of_the_line_in_order_and_nothing_but_white_space_i
     text: str, code: str
 ) -> None:
     parts = sentences(Reading.of(text), code)
-    spans = [part.place(0, len(part)) for part in parts]
+    spans = [Span(*part.place(0, len(part))) for part in parts]
     assert [span.of(text) for span in spans] == [part.text for part in parts]
     between = [
         Span(left, right)
@@ -77,7 +77,7 @@ def test_wrapped_lines_are_one_and_an_empty_line_ends_a_paragraph() -> None:
     text = "The men\r\n  walked\nto the lake.\n \nThey sat."
     found = list(lines.paragraphs(Reading.of(text)))
     assert [each.text for each in found] == ["The men walked to the lake.", "They sat."]
-    assert found[0].place(8, 14).of(text) == "walked"
+    assert Span(*found[0].place(8, 14)).of(text) == "walked"
 
 
 def test_wrapped_lines_of_scripts_without_spaces_get_none() -> None:
