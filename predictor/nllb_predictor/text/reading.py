@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-
 Place = tuple[int, int]
 """Characters [start, end) of the text as it was sent."""
 
