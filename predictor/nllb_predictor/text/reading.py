@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nllb_predictor.text.spans import Span
+
 Place = tuple[int, int]
 """Characters [start, end) of the text as it was sent."""
 
@@ -27,14 +29,14 @@ class Reading:
     def __len__(self) -> int:
         return len(self.text)
 
-    def place(self, start: int, end: int) -> Place:
+    def place(self, start: int, end: int) -> Span:
         """What [start, end) of this reading stands for. Nothing stands for the point before what follows."""
         if start < end:
-            return self.places[start][0], max(place[1] for place in self.places[start:end])
+            return Span(self.places[start][0], max(place[1] for place in self.places[start:end]))
         if start < len(self.places):
-            return self.places[start][0], self.places[start][0]
+            return Span(self.places[start][0], self.places[start][0])
         after = self.places[-1][1] if self.places else 0
-        return after, after
+        return Span(after, after)
 
     def part(self, start: int, end: int) -> "Reading":
         """Characters [start, end) alone."""
@@ -67,7 +69,8 @@ class Reading:
             tail = _common(old[head:][::-1], by[head:][::-1])
             text += self.text[done:start], by
             places += self.places[done : start + head]
-            places += (self.place(start + head, end - tail),) * (len(by) - head - tail)
+            instead = self.place(start + head, end - tail)
+            places += ((instead.start, instead.end),) * (len(by) - head - tail)
             places += self.places[end - tail : end]
             done = end
         return Reading("".join((*text, self.text[done:])), (*places, *self.places[done:]))

@@ -56,7 +56,7 @@ def _ends(text: str, tag: str) -> Iterator[int]:
 
 
 def _is_cut(reading: Reading, end: int, kept: Iterable[Span]) -> bool:
-    text, place = reading.text, reading.place(end, end + 1)[0]
+    text, place = reading.text, reading.place(end, end + 1).start
     if any(span.start < place < span.end for span in kept):
         return False
     # A regular expression that is anchored at its end would look at the whole text.

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from nllb_predictor.text.normalise import normalise_punctuation, normalised
 from nllb_predictor.text.reading import Reading
+from nllb_predictor.text.spans import Span
 
 PROSE = st.text(
     st.one_of(st.sampled_from("a b.,!?'\"“”‘’«»…–—()1 \u00a0%;:/&"), st.characters()), max_size=40
@@ -18,16 +19,16 @@ def test_a_replacement_stands_for_what_it_replaces() -> None:
     reading = Reading.of("one…two", 10).replaced(3, 4, "...")
     assert reading.text == "one...two"
     assert [reading.place(*span) for span in ((0, 3), (3, 6), (4, 5), (6, 9))] == [
-        (10, 13),
-        (13, 14),
-        (13, 14),
-        (14, 17),
+        Span(10, 13),
+        Span(13, 14),
+        Span(13, 14),
+        Span(14, 17),
     ]
 
 
 def test_what_leaves_has_no_place_and_its_neighbours_keep_theirs() -> None:
     reading = Reading.of("a <b> c").replaced(2, 6, "")
-    assert (reading.text, reading.place(0, 1), reading.place(2, 3)) == ("a c", (0, 1), (6, 7))
+    assert (reading.text, reading.place(0, 1), reading.place(2, 3)) == ("a c", Span(0, 1), Span(6, 7))
 
 
 @settings(deadline=None)
