@@ -1,28 +1,131 @@
-"""Last stage: the answers of a segment's parts become one answer of the segment as it was sent."""
+"""Last stage: the answers of a segment's parts become one answer of the segment as it was sent.
 
-from collections.abc import Sequence
+Several hypotheses of several sentences make many translations; the best of them are wanted, best first. What is summed
+is what the search itself compares: each sentence's log-probability at the length of its best hypothesis. So the first
+is the one that a call for a single hypothesis gets, and a single sentence keeps the model's own order and scores.
+"""
 
-from nllb_predictor.pipeline.answer import Alternative, Translation
-from nllb_predictor.pipeline.units import Copied, Found, Prepared
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, islice
+
+from nllb_predictor.pipeline.answer import Alternative, Translation, TranslationResult
+from nllb_predictor.pipeline.describe import Piece, copied_pieces, described, pieces_of
+from nllb_predictor.pipeline.search import distinct
+from nllb_predictor.pipeline.units import Copied, Found, Prepared, Unit, Written
 
 COPIED_SCORE = 0.0
 """Log-probability of returning text as it is: certain, and not computed."""
 
+LOOKED_AT = 16
+"""How many combinations are looked at for each that is wanted, since two may read alike."""
 
-def joined(prepared: Prepared, found: Sequence[Found]) -> Translation:
+
+@dataclass(frozen=True)
+class Wanted:
+    """How much of each answer is wanted."""
+
+    hypotheses: int = 1
+    result: bool = False
+
+
+Choice = tuple[int, ...]
+"""For each sentence, which of its hypotheses."""
+Rows = Sequence[Sequence[Written]]
+"""For each sentence its hypotheses, distinct as text and best first."""
+
+
+def joined(prepared: Prepared, found: Sequence[Found], wanted: Wanted = Wanted()) -> Translation:
     """One answer; `found` has what became of `prepared.units`, in order."""
-    answers = iter(found)
-    best = [None if isinstance(part, Copied) else next(answers) for part in prepared.parts]
-    texts = [
-        part.text if answer is None and isinstance(part, Copied) else answer.written[0].text if answer else ""
-        for part, answer in zip(prepared.parts, best, strict=True)
-    ]
-    scored = [each.written[0].hypothesis for each in found]
-    weights = [len(each.tokens) + each.complete for each in scored]
-    total = sum(each.score * weight for each, weight in zip(scored, weights, strict=True))
+    rows = [distinct(each.written) for each in found]
+    chosen: dict[str, Choice] = {}
+    for choice in islice(combinations(rows), LOOKED_AT * wanted.hypotheses):
+        chosen.setdefault("".join(_texts(prepared, _picked(rows, choice))), choice)
+        if len(chosen) == wanted.hypotheses:
+            break
+    alternatives = [Alternative(text, _score(rows, choice)) for text, choice in chosen.items()]
+    if wanted.result:
+        alternatives = [
+            replace(each, result=_result(prepared, _picked(rows, choice)))
+            for each, choice in zip(alternatives, chosen.values(), strict=True)
+        ]
     return Translation(
-        (Alternative("".join(texts), total / sum(weights) if scored else COPIED_SCORE),),
+        tuple(alternatives),
         tuple(warned for each in found for warned in each.warnings),
         sum(len(unit.segment.tokens) for unit in prepared.units),
-        sum(weights),
+        sum(_weight(row[0]) for row in rows),
     )
+
+
+def combinations(rows: Rows) -> Iterator[Choice]:
+    """Every way to choose one hypothesis of each sentence, the best first. Within a sentence the given order holds,
+    whatever the scores say: a repaired hypothesis may stand before a likelier one that it repairs."""
+    costs = [_costs(row) for row in rows]
+    first = (0,) * len(rows)
+    waiting = [(0.0, first)]
+    seen = {first}
+    while waiting:
+        _, choice = heapq.heappop(waiting)
+        yield choice
+        for place, index in enumerate(choice):
+            if index + 1 < len(rows[place]):
+                following = (*choice[:place], index + 1, *choice[place + 1 :])
+                if following not in seen:
+                    seen.add(following)
+                    cost = sum(costs[at][each] for at, each in enumerate(following))
+                    heapq.heappush(waiting, (cost, following))
+
+
+def _costs(row: Sequence[Written]) -> list[float]:
+    """What each hypothesis loses against the first, never less than the one before it."""
+    best = row[0].hypothesis.score
+    return list(accumulate((_weight(row[0]) * (best - each.hypothesis.score) for each in row), max))
+
+
+def _score(rows: Rows, choice: Choice) -> float:
+    """Mean log-probability, each sentence weighing as many tokens as its best hypothesis has."""
+    weights = [_weight(row[0]) for row in rows]
+    scores = [each.hypothesis.score for each in _picked(rows, choice)]
+    total = sum(score * weight for score, weight in zip(scores, weights, strict=True))
+    return total / sum(weights) if weights else COPIED_SCORE
+
+
+def _weight(written: Written) -> int:
+    """Tokens, code and end mark included."""
+    return len(written.hypothesis.tokens) + written.hypothesis.complete
+
+
+def _picked(rows: Rows, choice: Choice) -> list[Written]:
+    return [row[index] for row, index in zip(rows, choice, strict=True)]
+
+
+def _texts(prepared: Prepared, picked: Sequence[Written]) -> list[str]:
+    """The text of each part. With a beginning that the caller gave the answer begins with it, whatever stands before
+    the sentence that it begins; what is only copied is left alone if it begins so, else nothing follows the beginning.
+    """
+    texts = _own_texts(prepared, picked)
+    if not prepared.prefix:
+        return texts
+    if not picked:
+        begins = "".join(texts).startswith(prepared.prefix)
+        return texts if begins else [prepared.prefix, *[""] * (len(texts) - 1)]
+    first = next(place for place, part in enumerate(prepared.parts) if isinstance(part, Unit))
+    return [*[""] * first, *texts[first:]]
+
+
+def _own_texts(prepared: Prepared, picked: Sequence[Written]) -> list[str]:
+    answers = iter(picked)
+    return [part.text if isinstance(part, Copied) else next(answers).text for part in prepared.parts]
+
+
+def _result(prepared: Prepared, picked: Sequence[Written]) -> TranslationResult:
+    """Words of the whole segment, wherever its sentences were cut."""
+    texts, answers = _texts(prepared, picked), iter(picked)
+    pieces: list[Piece] = []
+    at = 0
+    for part, own, text in zip(prepared.parts, _own_texts(prepared, picked), texts, strict=True):
+        found = copied_pieces(part) if isinstance(part, Copied) else pieces_of(part, next(answers))
+        pieces += [piece.moved(at) for piece in found if own == text]
+        at += len(text)
+    return described(prepared.text, "".join(texts), pieces, len(prepared.prefix))

@@ -10,64 +10,72 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from nllb_predictor.engine.domain import Hypothesis
+from nllb_predictor.engine.model import MAX_POSITIONS
 from nllb_predictor.engine.scheduler import Admission, Scheduler, Ticket
 from nllb_predictor.pipeline.answer import Translation
-from nllb_predictor.pipeline.join import joined
-from nllb_predictor.pipeline.prepare import Preparer, Tokenizer
+from nllb_predictor.pipeline.join import Wanted, joined
+from nllb_predictor.pipeline.prepare import Preparer
+from nllb_predictor.pipeline.prepare import Tokenizer as PreparingTokenizer
 from nllb_predictor.pipeline.request import TranslateRequest
-from nllb_predictor.pipeline.units import Found, Prepared, Span, Unit, Written
+from nllb_predictor.pipeline.search import Searcher, SearchTokenizer, Task, scored
+from nllb_predictor.pipeline.units import Found, Prepared
 from nllb_predictor.text.languages import Languages
 
 T = TypeVar("T")
+
+
+class Tokenizer(PreparingTokenizer, SearchTokenizer, Protocol):
+    """All that the stages need of a tokenizer; see `text.tokenise`."""
 
 
 class TranslationService:
     """One loaded model, ready for requests."""
 
     def __init__(
-        self, scheduler: Scheduler, tokenizer: Tokenizer, languages: Languages, max_input: int
+        self,
+        scheduler: Scheduler,
+        tokenizer: Tokenizer,
+        languages: Languages,
+        max_input: int,
+        max_positions: int = MAX_POSITIONS,
     ) -> None:
         self.languages = languages
         self.scheduler = scheduler
-        self._tokenizer = tokenizer
         self._preparer = Preparer(tokenizer, languages, max_input)
+        self._searcher = Searcher(tokenizer, max_positions)
         # Two: one long text must not hold up the tokenizing of everybody else.
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="text")
 
     async def translate(self, request: TranslateRequest) -> list[Translation]:
         """One answer per segment, in order. Raises RequestError's family."""
         started = asyncio.get_running_loop().time()
-        prepared = await self._in_thread(lambda: self._preparer.prepare(request.asks, request.options))
-        units = [unit for each in prepared for unit in each.units]
+        prepared, tasks = await self._in_thread(lambda: self._prepared(request))
         found: list[Found] = []
-        if units:
+        if tasks:
             spent = asyncio.get_running_loop().time() - started
             admission = Admission(
-                len(units),
+                len(tasks),
                 max(0.0, request.timeout - spent),
                 request.priority,
                 request.caller,
                 request.deterministic,
             )
             with self.scheduler.admit(admission) as ticket:
-                found = await self._found(ticket, request, units)
-        return await self._in_thread(lambda: _joined(prepared, found))
+                found = await self._found(ticket, request, tasks)
+        return await self._in_thread(lambda: _joined(prepared, found, request))
 
-    async def _found(self, ticket: Ticket, request: TranslateRequest, units: list[Unit]) -> list[Found]:
-        search = replace(request.options.search, hypotheses=request.options.hypotheses)
-        hypotheses = await ticket.run([unit.segment for unit in units], search)
-        return await self._in_thread(lambda: self._written(units, hypotheses))
+    def _prepared(self, request: TranslateRequest) -> tuple[list[Prepared], list[Task]]:
+        prepared = self._preparer.prepare(request.asks, request.options)
+        return prepared, self._searcher.tasks(prepared)
 
-    def _written(self, units: list[Unit], hypotheses: list[tuple[Hypothesis, ...]]) -> list[Found]:
-        flat = [each for row in hypotheses for each in row]
-        texts = iter(self._tokenizer.decode_batch([each.tokens for each in flat]))
-        return [
-            Found(unit, tuple(Written(next(texts), (Span(0, 0),) * len(each.tokens), each) for each in row))
-            for unit, row in zip(units, hypotheses, strict=True)
-        ]
+    async def _found(self, ticket: Ticket, request: TranslateRequest, tasks: list[Task]) -> list[Found]:
+        hypotheses = request.options.hypotheses
+        search = replace(request.options.search, hypotheses=hypotheses, attention=request.wants.result)
+        drafts = await self._searcher.drafts(ticket, tasks, search)
+        found = await self._in_thread(lambda: self._searcher.found(tasks, drafts, hypotheses))
+        return await scored(ticket, found) if request.wants.result else found
 
     async def _in_thread(self, compute: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, compute)
@@ -77,6 +85,9 @@ class TranslationService:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _joined(prepared: Sequence[Prepared], found: Sequence[Found]) -> list[Translation]:
+def _joined(
+    prepared: Sequence[Prepared], found: Sequence[Found], request: TranslateRequest
+) -> list[Translation]:
     rest = iter(found)
-    return [joined(each, [next(rest) for _ in each.units]) for each in prepared]
+    wanted = Wanted(request.options.hypotheses, request.wants.result)
+    return [joined(each, [next(rest) for _ in each.units], wanted) for each in prepared]

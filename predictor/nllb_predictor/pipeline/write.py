@@ -10,6 +10,8 @@ from typing import Protocol
 
 from nllb_predictor.engine.domain import Hypothesis
 from nllb_predictor.pipeline.units import Carried, Unit, Written
+from nllb_predictor.text.normalise import normalised
+from nllb_predictor.text.reading import Reading
 from nllb_predictor.text.spans import Span
 from nllb_predictor.text.tokenise import Decoded
 
@@ -22,6 +24,17 @@ class Decoder(Protocol):
 
 
 @dataclass(frozen=True)
+class Draft:
+    """A hypothesis that is to be written. The first `covered` characters of its text stand for `prefix`, the
+    caller's own."""
+
+    unit: Unit
+    hypothesis: Hypothesis
+    prefix: str = ""
+    covered: int = 0
+
+
+@dataclass(frozen=True)
 class Edit:
     """Characters [start, end) of a text that others take the place of."""
 
@@ -29,26 +42,62 @@ class Edit:
     text: str
 
 
-def written(decoder: Decoder, rows: Sequence[tuple[Unit, Hypothesis]]) -> list[Written]:
-    """The text of each hypothesis of a unit, in order."""
-    decoded = decoder.decode_with_spans([hypothesis.tokens for _, hypothesis in rows])
+def written(decoder: Decoder, drafts: Sequence[Draft]) -> list[Written]:
+    """The text of each draft, in order."""
+    decoded = decoder.decode_with_spans([draft.hypothesis.tokens for draft in drafts])
     return [
-        _put_back(unit, Written(each.text, each.spans, hypothesis))
-        for (unit, hypothesis), each in zip(rows, decoded, strict=True)
+        _put_back(draft, begun(Written(each.text, each.spans, draft.hypothesis), draft.prefix, draft.covered))
+        for draft, each in zip(drafts, decoded, strict=True)
     ]
 
 
 def write(decoder: Decoder, unit: Unit, hypothesis: Hypothesis) -> Written:
     """The text of one hypothesis."""
-    return written(decoder, [(unit, hypothesis)])[0]
+    return written(decoder, [Draft(unit, hypothesis)])[0]
 
 
-def _put_back(unit: Unit, text: Written) -> Written:
+def begun(text: Written, prefix: str, covered: int) -> Written:
+    """With the caller's characters in place of the first `covered` ones, and its tokens where they stand among them."""
+    if not prefix:
+        return text
+    reading = normalised(Reading.of(prefix))
+    places = _Places(reading if text.text.startswith(reading.text) else None, covered, len(prefix))
+    spans = tuple(Span(places.start(span), places.end(span)) for span in text.token_spans)
+    return replace(text, text=prefix + text.text[covered:], token_spans=spans)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where characters of the model's spelling of a prefix, and those behind it, are in the caller's. Where the model
+    spells it in a way that cannot be followed (unknown letters), shares of its length must do."""
+
+    reading: Reading | None
+    covered: int
+    length: int
+
+    def start(self, span: Span) -> int:
+        if span.start >= self.covered:
+            return span.start - self.covered + self.length
+        if self.reading is None:
+            return span.start * self.length // self.covered
+        return min(self.reading.place(span.start, max(span.end, span.start + 1))[0], self.length)
+
+    def end(self, span: Span) -> int:
+        if span.end > self.covered or span.start >= self.covered:
+            return span.end - self.covered + self.length
+        if self.reading is None:
+            return -(-span.end * self.length // self.covered)
+        return self.reading.place(span.start, span.end)[1]
+
+
+def _put_back(draft: Draft, text: Written) -> Written:
     """With every protected span that the translation has, or has a stand-in for, as it was sent. Each is put back once;
     what is missing is the guard's to tell."""
     edits: list[tuple[Edit, Span]] = []
-    for each in unit.protected:
-        place = _free_place(text.text, each.stand_in or each.text, [edit.span for edit, _ in edits])
+    typed = [Span(0, len(draft.prefix))] if draft.prefix else []
+    for each in draft.unit.protected:
+        taken = [edit.span for edit, _ in edits] + (typed if each.stand_in else [])
+        place = _free_place(text.text, each.stand_in or each.text, taken)
         if place is not None:
             edits.append((Edit(place, each.text), each.span))
     edits.sort(key=lambda pair: pair[0].span.start)

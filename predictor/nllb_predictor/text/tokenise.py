@@ -19,6 +19,7 @@ from nllb_predictor.convert.manifest import TokenOrder
 from nllb_predictor.convert.names import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
 from nllb_predictor.errors import BrokenConfig, LanguageNotInModel, MissingFile
 from nllb_predictor.jsonfiles import read_json_object
+from nllb_predictor.text.lexicon import Lexicon
 from nllb_predictor.text.normalise import normalise_punctuation
 from nllb_predictor.text.spans import Span
 
@@ -152,9 +153,15 @@ class Tokenizer:
             for text, encoding in zip(normalised, encodings, strict=True)
         ]
 
-    def pieces(self, text: str) -> list[str]:
-        """Tokens of a normalised text alone, without code and end mark, as a translation would hold them."""
-        return list(self._backend.encode_batch([text], add_special_tokens=False)[0].tokens)
+    def pieces(self, normalised: Sequence[str]) -> list[list[str]]:
+        """Tokens of normalised texts alone, without code and end mark, as translations would hold them."""
+        encodings = self._backend.encode_batch(list(normalised), add_special_tokens=False)
+        return [list(encoding.tokens) for encoding in encodings]
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """Every token that shows something. Sorted when first asked for: a plain translation never needs it."""
+        return Lexicon(token for token in self._backend.get_vocab() if token not in self._hidden)
 
     def _placed(self, pieces: list[str], source: str) -> list[str]:
         end = self.role("eos_token")

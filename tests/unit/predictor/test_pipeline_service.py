@@ -13,6 +13,9 @@ from nllb_predictor.pipeline.request import Ask, Options, TranslateRequest
 from nllb_predictor.pipeline.service import TranslationService
 from nllb_predictor.pipeline.units import Copied, Part, Span, Unit
 from nllb_predictor.text.languages import LanguagePair, Languages
+from nllb_predictor.text.lexicon import Lexicon
+from nllb_predictor.text.tokenise import Decoded
+from nllb_predictor.text.words import tokenize
 from tests.support.cases import case
 
 CODES = frozenset({"eng_Latn", "spa_Latn", "fra_Latn"})
@@ -30,6 +33,19 @@ class Words:
 
     def decode_batch(self, outputs: Sequence[Sequence[str]]) -> list[str]:
         return [" ".join(token for token in tokens if token not in CODES) for tokens in outputs]
+
+    def decode_with_spans(self, outputs: Sequence[Sequence[str]]) -> list[Decoded]:
+        return [Decoded(text, (Span(0, 0), *tokenize(text))) for text in self.decode_batch(outputs)]
+
+    def pieces(self, normalised: Sequence[str]) -> list[list[str]]:
+        return [text.split() for text in normalised]
+
+    def shown(self, tokens: Sequence[str]) -> list[str]:
+        return list(tokens)
+
+    @property
+    def lexicon(self) -> Lexicon:
+        return Lexicon([])
 
 
 @dataclass
