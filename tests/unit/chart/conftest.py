@@ -1,10 +1,14 @@
 """Renders the chart and the overlays as their users do: with the real helm and the real kubectl."""
 
+import importlib.util
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -108,3 +112,18 @@ def kustomize() -> Callable[[Path], list[Object]]:
         return [found for found in yaml.load_all(done.stdout, Loader=yaml.CSafeLoader) if found]
 
     return run
+
+
+@pytest.fixture(scope="module")
+def chart_docs() -> ModuleType:
+    """The script that closes the definitions' schemas."""
+    loader = SourceFileLoader("chart_docs", str(ROOT / "scripts" / "chart-docs"))
+    spec = importlib.util.spec_from_loader("chart_docs", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up while they are made.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "chart_docs", module)
+        patch.setattr("sys.dont_write_bytecode", True)
+        loader.exec_module(module)
+    return module

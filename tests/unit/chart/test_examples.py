@@ -1,10 +1,7 @@
 """The examples are accepted by the definitions as they are; kubectl would tell a user first of all people."""
 
-import importlib.util
 import re
-import sys
 import tomllib
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
@@ -16,21 +13,6 @@ from tests.unit.chart.conftest import ROOT, Render
 
 EXAMPLES = sorted((ROOT / "manifests" / "examples").glob("*.yaml"))
 PLURALS = {"ServalSource": "servalsources", "TranslationEngine": "translationengines"}
-
-
-@pytest.fixture(scope="module")
-def chart_docs() -> ModuleType:
-    """The script that closes the definitions' schemas."""
-    loader = SourceFileLoader("chart_docs", str(ROOT / "scripts" / "chart-docs"))
-    spec = importlib.util.spec_from_loader("chart_docs", loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up while they are made.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "chart_docs", module)
-        patch.setattr("sys.dont_write_bytecode", True)
-        loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: str(file.stem))
