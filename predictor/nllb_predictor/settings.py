@@ -115,6 +115,12 @@ class ServeSettings:
         "CTranslate2 compute type; default keeps the model's own.",
         why="What the device cannot do is replaced by the nearest that it can; metadata tells the effective one.",
     )
+    cpu_isa: str = setting(
+        "auto",
+        "Code path on x86 processors; auto forces AVX-512 on AMD with VNNI, default leaves it to CTranslate2.",
+        why="CTranslate2 itself stops at AVX2 on AMD.",
+        choices=("auto", "default", "generic", "avx", "avx2", "avx512"),
+    )
     inter_threads: int = setting(0, "Batches computed at the same time; 0 chooses from the cgroup's cores.")
     intra_threads: int = setting(0, "Threads of one batch on a CPU; 0 chooses from the cgroup's cores.")
 
@@ -139,6 +145,12 @@ class ServeSettings:
     )
     max_batch_segments: int = setting(
         64, "Most segments in one batch.", unit="segments", why="Throughput on a CPU stops growing there."
+    )
+    max_batch_tokens: int = setting(
+        8192,
+        "Tokens of one batch: what is read, and for each beam what will likely be written.",
+        unit="tokens",
+        why="Memory grows with it, about 0.1 MB per token on a CPU for the 600M shape; a longer segment runs alone.",
     )
     max_queue_segments: int = setting(
         1024,
@@ -201,6 +213,7 @@ class ServeSettings:
             "max_input_tokens",
             "max_output_tokens",
             "max_batch_segments",
+            "max_batch_tokens",
             "max_queue_segments",
             "timeout_ms",
             "max_message_bytes",

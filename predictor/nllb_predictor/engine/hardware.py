@@ -7,7 +7,8 @@ the device lacks is replaced by the nearest one it has, and never silently: the 
 import logging
 import os
 import platform
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from nllb_predictor.errors import DeviceMissing
 log = logging.getLogger(__name__)
 
 CGROUP = Path("/sys/fs/cgroup")
+CPUINFO = Path("/proc/cpuinfo")
 
 NEAREST = {
     "int8_float16": ("int8_float16", "int8_bfloat16", "int8_float32", "int8", "float32"),
@@ -63,13 +65,66 @@ def _quota(cgroup: Path) -> float | None:
 def threads(inter: int, intra: int, device: str, available: int) -> Threads:
     """The thread numbers to use; 0 stands for "choose".
 
-    One batch at a time over all cores: a waiting segment then joins the next batch instead of a second, slower one.
-    On a GPU the CPU threads hardly matter.
+    On a CPU two batches at a time, each over all cores: what one of them does on a single core, or waits for, the
+    other one fills, and a batch that is alone still has every core. Measured on two cores: as quick as one thread for
+    each of two batches where many wait, as quick as two threads for one batch where one does. On a GPU one batch at a
+    time, and CPU threads hardly matter.
     """
-    inter = inter or 1
-    if intra:
-        return Threads(inter, intra)
-    return Threads(inter, 1 if device == "cuda" else max(1, available // inter))
+    if device == "cuda":
+        return Threads(inter or 1, intra or 1)
+    if not inter and not intra:
+        return Threads(min(2, available), available)
+    inter = inter or min(2, available)
+    return Threads(inter, intra or max(1, available // inter))
+
+
+FORCED_ISA = "CT2_FORCE_CPU_ISA"
+"""The variable by which CTranslate2 is told its code path; read once, when the library first computes."""
+
+ISA_FLAGS = {"AVX512": "avx512f", "AVX2": "avx2", "AVX": "avx", "GENERIC": ""}
+
+
+def choose_isa(wanted: str, vendor: str, flags: Collection[str]) -> str:
+    """The code path to force, or empty for the library's own choice.
+
+    CTranslate2's wheel takes AVX2 on AMD even where AVX-512 with VNNI is there, which small batches compute 5 to 11 %
+    quicker. On Intel it chooses well by itself. A path that the processor lacks is never forced: it would crash.
+    """
+    if wanted == "auto":
+        return "AVX512" if vendor == "AuthenticAMD" and "avx512_vnni" in flags else ""
+    if wanted == "default":
+        return ""
+    name = wanted.upper()
+    if ISA_FLAGS[name] and ISA_FLAGS[name] not in flags:
+        log.warning("instruction set is not available here: wanted=%s", wanted)
+        return ""
+    return name
+
+
+def prepare_isa(wanted: str, cpuinfo: Path = CPUINFO) -> None:
+    """Tell CTranslate2 its code path, before it is loaded; what the environment says already stands. Intel's library
+    (CT2_USE_MKL) is left alone: on AMD it is many times slower."""
+    if FORCED_ISA in os.environ or platform.machine() not in ("x86_64", "AMD64"):
+        return
+    if "ctranslate2" in sys.modules:
+        log.debug("CTranslate2 is loaded already and keeps its code path")
+        return
+    vendor, flags = _processor(cpuinfo)
+    name = choose_isa(wanted, vendor, flags)
+    if name:
+        os.environ[FORCED_ISA] = name
+
+
+def _processor(cpuinfo: Path) -> tuple[str, set[str]]:
+    """Vendor and flags of the first processor; empty where /proc does not tell."""
+    try:
+        lines = cpuinfo.read_text().splitlines()
+    except OSError:
+        return "", set()
+    facts = {
+        name.strip(): value.strip() for name, _, value in (line.partition(":") for line in reversed(lines))
+    }
+    return facts.get("vendor_id", ""), set(facts.get("flags", "").split())
 
 
 def choose_device(wanted: str, gpus: int) -> str:
@@ -96,18 +151,17 @@ def choose_compute_type(wanted: str, supported: Callable[[], set[str]]) -> str:
     return "float32"
 
 
-def instruction_set(device: str, cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+def instruction_set(device: str, cpuinfo: Path = CPUINFO) -> str:
     """The CPU code path that CTranslate2 takes, which it does not tell: its own rule, followed here. AVX-512 is used
-    only where CT2_FORCE_CPU_ISA asks for it."""
+    only where it is forced."""
     if device == "cuda":
         return "cuda"
-    forced = os.environ.get("CT2_FORCE_CPU_ISA", "")
+    forced = os.environ.get(FORCED_ISA, "")
     if forced:
         return forced
     if platform.machine() in ("aarch64", "arm64"):
         return "NEON"
-    try:
-        flags = next(line for line in cpuinfo.read_text().splitlines() if line.startswith("flags")).split()
-    except (OSError, StopIteration):
+    _, flags = _processor(cpuinfo)
+    if not flags:
         return "unknown"
     return "AVX2" if "avx2" in flags else "AVX" if "avx" in flags else "GENERIC"

@@ -46,6 +46,7 @@ class TranslationEngine:
     @classmethod
     def load(cls, folder: Path, settings: ServeSettings) -> "TranslationEngine":
         """Open the model in `folder`. Raises ModelUnloadable, DeviceMissing."""
+        hardware.prepare_isa(settings.cpu_isa)
         import ctranslate2
 
         device = hardware.choose_device(settings.device, ctranslate2.get_cuda_device_count())

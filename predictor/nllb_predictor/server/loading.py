@@ -223,7 +223,12 @@ def open_model(model: "LocalModel", settings: ServeSettings, lifecycle: Lifecycl
         else tokenizer.default_pair
     )
     languages = Languages(frozenset(tokenizer.language_codes), source, target, settings.allow_any_pair)
-    limits = Limits(settings.max_queue_segments, settings.max_batch_segments, engine.info.inter_threads)
+    limits = Limits(
+        settings.max_queue_segments,
+        settings.max_batch_segments,
+        engine.info.inter_threads,
+        settings.max_batch_tokens,
+    )
     scheduler = Scheduler(engine, limits, metrics.batch)
     service = TranslationService(scheduler, tokenizer, languages, max_input_tokens(settings, engine.info))
     return Loaded(model, engine.info, tokenizer, scheduler, service, engine, settings)

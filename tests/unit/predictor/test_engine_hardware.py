@@ -1,5 +1,6 @@
 """Choices from what the machine offers."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,15 @@ def test_cores_are_those_of_the_cgroup(
     assert hardware.cores(tmp_path) == cores
 
 
-def test_threads_that_are_not_set_use_every_core_once() -> None:
-    assert hardware.threads(0, 0, "cpu", 4) == hardware.Threads(1, 4)
+def test_threads_that_are_not_set_let_two_batches_fill_all_cores() -> None:
+    assert hardware.threads(0, 0, "cpu", 4) == hardware.Threads(2, 4)
+    assert hardware.threads(0, 0, "cpu", 1) == hardware.Threads(1, 1)
+    assert hardware.threads(0, 0, "cuda", 8) == hardware.Threads(1, 1)
+
+
+def test_threads_that_are_set_are_kept() -> None:
+    assert hardware.threads(1, 0, "cpu", 4) == hardware.Threads(1, 4)
+    assert hardware.threads(0, 1, "cpu", 4) == hardware.Threads(2, 1)
     assert hardware.threads(2, 0, "cpu", 4) == hardware.Threads(2, 2)
     assert hardware.threads(8, 0, "cpu", 4) == hardware.Threads(8, 1)
     assert hardware.threads(3, 5, "cpu", 4) == hardware.Threads(3, 5)
@@ -90,3 +98,42 @@ def test_the_reported_code_path_follows_the_librarys_rule(
     assert hardware.instruction_set("cpu", cpuinfo) == isa
     monkeypatch.setenv("CT2_FORCE_CPU_ISA", "AVX512")
     assert hardware.instruction_set("cpu", cpuinfo) == "AVX512"
+
+
+VNNI = ("avx", "avx2", "avx512f", "avx512_vnni")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "vendor", "flags", "forced"),
+    [
+        ("auto", "AuthenticAMD", VNNI, "AVX512"),
+        ("auto", "AuthenticAMD", ("avx", "avx2"), ""),
+        ("auto", "GenuineIntel", VNNI, ""),
+        ("default", "AuthenticAMD", VNNI, ""),
+        ("avx2", "GenuineIntel", VNNI, "AVX2"),
+        ("avx512", "AuthenticAMD", ("avx", "avx2"), ""),
+        ("generic", "", (), "GENERIC"),
+    ],
+)
+def test_the_code_path_is_chosen_by_vendor_and_never_one_that_would_crash(
+    wanted: str, vendor: str, flags: tuple[str, ...], forced: str
+) -> None:
+    assert hardware.choose_isa(wanted, vendor, flags) == forced
+
+
+def test_a_code_path_that_the_environment_names_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(
+        "vendor_id : AuthenticAMD\nflags : avx2 avx512f avx512_vnni\n\nvendor_id : Other\nflags : x\n"
+    )
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.delitem(sys.modules, "ctranslate2", raising=False)
+    monkeypatch.setenv(hardware.FORCED_ISA, "AVX")
+    hardware.prepare_isa("auto", cpuinfo)
+    assert hardware.instruction_set("cpu", cpuinfo) == "AVX"
+    monkeypatch.delenv(hardware.FORCED_ISA)
+    hardware.prepare_isa("auto", cpuinfo)
+    assert hardware.instruction_set("cpu", cpuinfo) == "AVX512"
+    monkeypatch.delenv(hardware.FORCED_ISA)
