@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from nllb_predictor.engine.domain import Hypothesis, Segment
 from nllb_predictor.pipeline.answer import Warned
 from nllb_predictor.text.languages import LanguagePair
+from nllb_predictor.text.protect import Kind
+from nllb_predictor.text.reading import Reading
 from nllb_predictor.text.spans import Span as Span
 
 
@@ -28,6 +30,9 @@ class Protected:
     text: str
     stand_in: str = ""
     """What the model reads in its place; empty where it reads the span itself."""
+    kind: Kind = Kind.WORD
+    read: bool = True
+    """Whether the model reads it at all. What it does not read is put back beside the word that it stood at."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class Unit:
     """Its place in the segment as sent."""
     raw: str
     """The segment's text of that span."""
+    reading: Reading
+    """The same with line breaks as the model reads them; what it does not read of `protected` is still in it."""
     pair: LanguagePair
     segment: Segment
     """Tokens as the model reads them."""
@@ -46,6 +53,8 @@ class Unit:
     protected: tuple[Protected, ...] = ()
     warnings: tuple[Warned, ...] = ()
     """What was seen before any translation, such as unknown characters."""
+    sentences: int = 1
+    """How many it is, where it was not to be split."""
 
 
 Part = Copied | Unit

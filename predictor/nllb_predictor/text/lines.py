@@ -1,10 +1,11 @@
 """The lines of a segment. A line break is structure: it is never given to the model, and the answer has it again."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from nllb_predictor.text.reading import Reading
 from nllb_predictor.text.scripts import UNSPACED
+from nllb_predictor.text.spans import Span
 
 _ONE = r"(?>\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])"
 BREAK = re.compile(_ONE)
@@ -14,21 +15,32 @@ WRAP = re.compile(rf"[^\S\n\r]*{_ONE}\s*")
 """A break inside a paragraph, and the white space around it."""
 
 
-def lines(reading: Reading) -> Iterator[Reading]:
-    """Each line without its break, empty ones left out."""
-    yield from _between(reading, BREAK)
+def lines(text: str, kept: Sequence[Span] = ()) -> Iterator[Reading]:
+    """Each line without its break, empty ones left out. Breaks inside of `kept` are none."""
+    yield from _between(Reading.of(text), BREAK, kept)
 
 
-def paragraphs(reading: Reading) -> Iterator[Reading]:
-    """Each paragraph of hard-wrapped text as one line; a break is read as a space, or as nothing between characters of
-    a script that has no spaces."""
-    for paragraph in _between(reading, PARAGRAPH):
-        text = paragraph.text
-        edits = [
+def paragraphs(text: str, kept: Sequence[Span] = ()) -> Iterator[Reading]:
+    """Each paragraph of hard-wrapped text as one line."""
+    for paragraph in _between(Reading.of(text), PARAGRAPH, kept):
+        yield one_line(paragraph, kept)
+
+
+def one_line(reading: Reading, kept: Sequence[Span] = ()) -> Reading:
+    """A break is read as a space, or as nothing between characters of a script that has no spaces."""
+    text = reading.text
+    return reading.edited(
+        [
             (match.start(), match.end(), _joint(text, match.start(), match.end()))
             for match in WRAP.finditer(text)
+            if _is_break(reading, match, kept)
         ]
-        yield paragraph.edited(edits)
+    )
+
+
+def _is_break(reading: Reading, match: re.Match[str], kept: Sequence[Span]) -> bool:
+    place = reading.place(match.start(), match.end())
+    return not any(place.start < span.end and span.start < place.end for span in kept)
 
 
 def _joint(text: str, start: int, end: int) -> str:
@@ -37,9 +49,11 @@ def _joint(text: str, start: int, end: int) -> str:
     return "" if UNSPACED.match(text[start - 1]) and UNSPACED.match(text[end]) else " "
 
 
-def _between(reading: Reading, pattern: re.Pattern[str]) -> Iterator[Reading]:
+def _between(reading: Reading, pattern: re.Pattern[str], kept: Sequence[Span]) -> Iterator[Reading]:
     start = 0
     for match in pattern.finditer(reading.text):
+        if not _is_break(reading, match, kept):
+            continue
         if match.start() > start:
             yield reading.part(start, match.start())
         start = match.end()

@@ -1,7 +1,8 @@
 """From texts to translations with a tokenizer of words and an engine that translates by spelling backwards."""
 
+import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -11,14 +12,19 @@ from nllb_predictor.errors import PairNotServed, TextTooLong
 from nllb_predictor.pipeline.prepare import Preparer, is_blank
 from nllb_predictor.pipeline.request import Ask, Options, TranslateRequest
 from nllb_predictor.pipeline.service import TranslationService
-from nllb_predictor.pipeline.units import Copied, Part, Span, Unit
-from nllb_predictor.text.languages import LanguagePair, Languages
+from nllb_predictor.pipeline.units import Span, Unit
+from nllb_predictor.text.languages import Languages
 from nllb_predictor.text.lexicon import Lexicon
-from nllb_predictor.text.tokenise import Decoded
+from nllb_predictor.text.tokenise import Decoded, Encoded
 from nllb_predictor.text.words import tokenize
 from tests.support.cases import case
 
 CODES = frozenset({"eng_Latn", "spa_Latn", "fra_Latn"})
+
+
+def white(text: str) -> list[Span]:
+    """What stands between white space."""
+    return [Span(*match.span()) for match in re.finditer(r"\S+", text)]
 
 
 @dataclass
@@ -27,9 +33,15 @@ class Words:
 
     calls: list[tuple[str, int]] = field(default_factory=list)
 
-    def encode(self, texts: Sequence[str], source: str) -> list[list[str]]:
-        self.calls.append((source, len(texts)))
-        return [[source, *text.split(), "</s>"] for text in texts]
+    def encode_with_spans(self, normalised: Sequence[str], source: str) -> list[Encoded]:
+        self.calls.append((source, len(normalised)))
+        return [
+            Encoded((source, *(word.of(text) for word in white(text)), "</s>"), (None, *white(text), None))
+            for text in normalised
+        ]
+
+    def role(self, name: str) -> str:
+        return "<unk>"
 
     def decode_batch(self, outputs: Sequence[Sequence[str]]) -> list[str]:
         return [" ".join(token for token in tokens if token not in CODES) for tokens in outputs]
@@ -126,22 +138,20 @@ async def test_each_text_is_read_in_its_own_language_and_written_in_its_own(
     assert sorted(words.calls) == [("eng_Latn", 2), ("fra_Latn", 1)]
 
 
-def _cut(
-    self: Preparer, index: int, ask: Ask, pair: LanguagePair, tokens: list[str] | None
-) -> tuple[Part, ...]:
-    whole = Span(0, len(ask.text))
-    if tokens is None:
-        return (Copied(whole, ask.text),)
-    cut = (*tokens[:7], "</s>")
-    return (Unit(whole, ask.text, pair, Segment(cut, pair.target), (None,) * len(cut)),)
+def _cut(self: Preparer, index: int, unit: Unit, sentences: int) -> Unit:
+    return replace(unit, segment=replace(unit.segment, tokens=(*unit.segment.tokens[:7], "</s>")))
 
 
-@case("p08", breaks="nllb_predictor.pipeline.prepare:Preparer._parts", naive=_cut)
-async def test_p08_a_text_beyond_the_limit_is_refused_with_its_tokens_and_the_limit(
+@case("p08", breaks="nllb_predictor.pipeline.prepare:Preparer._checked", naive=_cut)
+async def test_p08_a_sentence_beyond_the_limit_is_refused_with_its_tokens_and_the_limit(
     service: TranslationService, engine: Backwards
 ) -> None:
     with pytest.raises(TextTooLong, match=r"Segment 1 has 9 tokens; this engine reads at most 8"):
         await service.translate(request("ok", "one two three four five six seven"))
+    with pytest.raises(
+        TextTooLong, match=r"Segment 0 has a sentence \(characters 4 to 38\) of 9 tokens; .* 8"
+    ):
+        await service.translate(request("Ok. One two three four five six seven."))
     assert engine.seen == []
 
 

@@ -57,7 +57,7 @@ def test_sentences_are_places_of_the_line_in_order_and_nothing_but_white_space_i
     text: str, code: str
 ) -> None:
     parts = sentences(Reading.of(text), code)
-    spans = [Span(*part.place(0, len(part))) for part in parts]
+    spans = [part.place(0, len(part)) for part in parts]
     assert [span.of(text) for span in spans] == [part.text for part in parts]
     between = [
         Span(left, right)
@@ -70,17 +70,17 @@ def test_sentences_are_places_of_the_line_in_order_and_nothing_but_white_space_i
 
 def test_each_line_stands_alone_whatever_its_break_is() -> None:
     text = "one\r\ntwo\n\n three\u2028four"
-    assert [each.text for each in lines.lines(Reading.of(text))] == ["one", "two", " three", "four"]
+    assert [each.text for each in lines.lines(text)] == ["one", "two", " three", "four"]
 
 
 def test_wrapped_lines_are_one_and_an_empty_line_ends_a_paragraph() -> None:
     text = "The men\r\n  walked\nto the lake.\n \nThey sat."
-    found = list(lines.paragraphs(Reading.of(text)))
+    found = list(lines.paragraphs(text))
     assert [each.text for each in found] == ["The men walked to the lake.", "They sat."]
-    assert Span(*found[0].place(8, 14)).of(text) == "walked"
+    assert found[0].place(8, 14).of(text) == "walked"
 
 
 def test_wrapped_lines_of_scripts_without_spaces_get_none() -> None:
-    assert [each.text for each in lines.paragraphs(Reading.of("起初\n神创造天地\nAmen\n阿门"))] == [
+    assert [each.text for each in lines.paragraphs("起初\n神创造天地\nAmen\n阿门")] == [
         "起初神创造天地 Amen 阿门"
     ]
