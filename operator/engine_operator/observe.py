@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from engine_operator.cluster.facts import pod_state, revision_state, service_state
+from engine_operator.cluster.phases import PhaseReader
 from engine_operator.cluster.reader import ClusterReader, EngineObjects
 from engine_operator.context import SourceContext, StoreState
 from engine_operator.domain.desired import Desired, wanted_revision
@@ -35,6 +36,7 @@ from engine_operator.domain.observed import (
     StoredArtifact,
 )
 from engine_operator.domain.serval_facts import Existence, servable
+from engine_operator.domain.wakes import wake_to_tell
 from engine_operator.errors import ManifestInvalid, StoreError
 from engine_operator.store.artifacts import ArtifactStore
 
@@ -127,9 +129,13 @@ class ManifestBook:
 class Observer:
     """Gathers for one process."""
 
-    def __init__(self, reader: ClusterReader, manifests: ManifestBook) -> None:
+    def __init__(
+        self, reader: ClusterReader, manifests: ManifestBook, phases: PhaseReader | None = None
+    ) -> None:
+        """Without `phases` no pod is asked: cold starts are told by the pods' conditions alone."""
         self._reader = reader
         self._manifests = manifests
+        self._phases = phases
 
     async def observed(
         self, objects: EngineObjects, desired: Desired, status: EngineStatus, around: Surroundings
@@ -142,7 +148,7 @@ class Observer:
         serving = status.serving.artifact_key if status.serving else None
         manifest = await self._manifests.fact(storage.store, key)
         states = [pod_state(one) for one in objects.pods]
-        return Observed(
+        observed = Observed(
             status=status,
             manifest=manifest,
             serving_manifest=manifest
@@ -157,6 +163,15 @@ class Observer:
             deleting="deletionTimestamp" in objects.engine["metadata"],
             knative=context.knative if context else KnativeSettings(),
         )
+        return await self._with_phases(observed)
+
+    async def _with_phases(self, observed: Observed) -> Observed:
+        """Ask the pod that has just ended a wake, once: the answer goes into the status with the wake."""
+        pod, serving = wake_to_tell(observed.status, observed), observed.status.serving
+        if self._phases is None or pod is None or serving is None or not pod.address:
+            return observed
+        told = replace(pod, phases=await self._phases.ask(pod.address, serving.model_name))
+        return replace(observed, pods=tuple(told if one is pod else one for one in observed.pods))
 
     async def stored(self, storage: StoreState, engine: EngineId) -> tuple[StoredArtifact, ...] | None:
         """The engine's folder; None if it could not be listed."""

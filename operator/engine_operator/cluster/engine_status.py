@@ -5,6 +5,7 @@ read (an older version's field) is dropped: status is rebuilt from the cluster a
 """
 
 import logging
+import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -230,7 +231,7 @@ def _write_usage(usage: Usage) -> Json:
 
 def _percentile(ordered: list[float], share: float) -> float:
     """Nearest rank."""
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 def _round(seconds: float) -> float:

@@ -128,6 +128,7 @@ def pod_state(item: JsonView) -> PodState:
     container = _container(status.get("containerStatuses"), wire.CONTAINER)
     scheduled, _, why = _condition(status, "PodScheduled")
     ready, _, _ = _condition(status, "Ready")
+    running = (container.get("state") or {}).get("running") or {}
     return PodState(
         name=str(metadata["name"]),
         knative_revision=str((metadata.get("labels") or {}).get("serving.knative.dev/revision", "")),
@@ -136,6 +137,10 @@ def pod_state(item: JsonView) -> PodState:
         unschedulable=why if scheduled is ConditionStatus.FALSE else None,
         failure=_evicted(status) or process_failure(container, reasons.REVISION_FAILED),
         terminating="deletionTimestamp" in metadata,
+        scheduled_at=_since(status, "PodScheduled"),
+        started_at=moment(running.get("startedAt")),
+        ready_at=_since(status, "Ready"),
+        address=str(status.get("podIP") or ""),
     )
 
 
@@ -256,6 +261,14 @@ def _condition(status: JsonView, kind: str) -> tuple[ConditionStatus, str, str]:
             known = value if value in ("True", "False") else "Unknown"
             return ConditionStatus(known), str(entry.get("reason") or ""), str(entry.get("message") or "")
     return ConditionStatus.UNKNOWN, "", ""
+
+
+def _since(status: JsonView, kind: str) -> datetime | None:
+    """Since when a condition is true; None if it is not."""
+    for entry in status.get("conditions") or []:
+        if entry.get("type") == kind and entry.get("status") == "True":
+            return moment(entry.get("lastTransitionTime"))
+    return None
 
 
 def _container(containers: Any, name: str) -> Mapping[str, Any]:

@@ -96,9 +96,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class Wake:
-    """One cold start, in seconds by phase (node, pull, python, download, load, warm)."""
+    """One cold start, in seconds by phase: node, pull, python, download, load, warm, and ready for the rest."""
 
     at: datetime
+    """When its pod was created."""
     phases: Mapping[str, float]
 
 
@@ -226,6 +227,13 @@ class PodState:
     failure: ProcessFailure | None = None
     """Present or last termination of the predictor's container, if it ended by failure."""
     terminating: bool = False
+    scheduled_at: datetime | None = None
+    started_at: datetime | None = None
+    """When the predictor's container started: its image was there by then."""
+    ready_at: datetime | None = None
+    address: str = ""
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of the phases inside the process, as it tells them; empty where it was not asked, or is out of reach."""
 
 
 @dataclass(frozen=True)

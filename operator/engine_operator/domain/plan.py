@@ -23,6 +23,7 @@ from engine_operator.domain.serval_facts import Existence
 from engine_operator.domain.serving import serving_of
 from engine_operator.domain.transitions import events_between
 from engine_operator.domain.usage import accounted, changed
+from engine_operator.domain.wakes import told_wakes
 from engine_operator.domain.warm import hold, warm_until
 
 
@@ -57,6 +58,7 @@ def _decide(round_: Round) -> Stage:
         serving=serving_of(round_),
         effective=effective_summary(desired, observed.status.effective),
         warm_until=warm_until(round_),
+        cold_starts=told_wakes(round_),
     )
     if desired.engine.paused:
         return Stage(status)

@@ -15,6 +15,7 @@ from engine_operator.cluster.events import EventRecorder
 from engine_operator.cluster.facts import created
 from engine_operator.cluster.identity import ClusterIdentity
 from engine_operator.cluster.knative import knative_settings
+from engine_operator.cluster.phases import PhaseReader
 from engine_operator.cluster.reader import ClusterReader, Survey
 from engine_operator.cluster.resources import LEASES, SERVAL_SOURCES, Json
 from engine_operator.context import StoreBook
@@ -100,7 +101,8 @@ class Work:
             clients,
             settings.seconds(settings.sweep_every),
         )
-        observer = Observer(self._reader, ManifestBook(settings.seconds(settings.manifest_trust)))
+        manifests = ManifestBook(settings.seconds(settings.manifest_trust))
+        observer = Observer(self._reader, manifests, PhaseReader(settings.predictor_port))
         looker = Looker(self._reader, observer, self._sources, self._board, self._policy)
         self._engines = EngineLoop(
             self._inbox, looker, self._board, engine_rhythm(settings), settings.parallel_engines
