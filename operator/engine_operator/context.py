@@ -19,6 +19,12 @@ from engine_operator.store.artifacts import ArtifactStore
 from engine_operator.store.owner import OWNER, Owner
 from engine_operator.store.preflight import preflight
 
+NO_ENDPOINT = (
+    "; artifactStore.endpoint is not set, so AWS itself is asked (an address is read from nowhere else, "
+    "neither from a Secret's nor from a ServiceAccount's annotations)"
+)
+"""Told of a store that can't be used and has no address of its own."""
+
 
 @dataclass(frozen=True)
 class StoreState:
@@ -74,7 +80,8 @@ class StoreBook:
             if not self._touch:
                 await store.read(OWNER)
         except (StoreError, ClusterError) as error:
-            return StoreState(place, installation, None, Verdict(error.reason, str(error)))
+            told = f"{error}{NO_ENDPOINT if place.endpoint is None else ''}"
+            return StoreState(place, installation, None, Verdict(error.reason, told))
         return StoreState(place, installation, store, None, alone)
 
     async def _s3(self, namespace: str, place: ObjectStore, secret: str | None) -> S3:

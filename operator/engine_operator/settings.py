@@ -112,6 +112,12 @@ class Settings:
     parallel_engines: int = 8
     """Engines looked at side by side: enough to hide the store's latency, too few to trouble the API."""
 
+    source_bytes: int = 2_600_000_000
+    """Bytes of the largest model that is converted; memory, disk and time of conversions follow. The 600M model's."""
+
+    escalation: float = 2.0
+    """A conversion without enough memory or disk is tried once more, for a model so many times larger; 1: it is not."""
+
     time_factor: float = 1.0
     """Multiplies every wait; tests use 1/30."""
 
@@ -176,6 +182,8 @@ class Settings:
             auto_swap_after=plain.auto_swap_after * scale,
             source_url_lifetime=plain.source_url_lifetime * scale,
             stale_attempt_age=plain.stale_attempt_age * scale,
+            assumed_source_bytes=self.source_bytes,
+            escalation=self.escalation,
             image_pull_secrets=self.image_pull_secrets,
             workload_service_account=self.workload_service_account,
         )

@@ -10,7 +10,13 @@ from engine_operator.domain.engine import ObjectStore, SourceSpec
 from engine_operator.errors import ServalRefusedCredentials, StoreMisconfigured
 from engine_operator.serval.auth import ApiKeyAuth, ClientCredentials, ClientCredentialsAuth
 from engine_operator.store.address import StoreAddress, StoreKeys
-from engine_operator.store.preflight import CA_KEY, required, secret_values, store_keys
+from engine_operator.store.preflight import (
+    CA_KEY,
+    refuse_misplaced_endpoint,
+    required,
+    secret_values,
+    store_keys,
+)
 
 API_KEY = "api-key"
 CLIENT_ID = "client-id"
@@ -53,7 +59,10 @@ async def store_access(
     """Address and keys of a store; `secret` None means no keys. Raises StoreMisconfigured: the exact missing thing."""
     keys = None
     if secret is not None:
-        keys = store_keys(secret, await cluster.find(ObjectRef(SECRETS, namespace, secret)))
+        found = await cluster.find(ObjectRef(SECRETS, namespace, secret))
+        keys = store_keys(secret, found)
+        if place.endpoint is None:
+            refuse_misplaced_endpoint(secret, found or {})
     return StoreAddress(
         place.uri, place.endpoint, place.region, await _authority(cluster, namespace, place)
     ), keys

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from engine_operator.cluster.converter_pod import sized, unscheduled
 from engine_operator.cluster.resources import FIELD_MANAGER, JsonView
 from engine_operator.domain import reasons, wire
 from engine_operator.domain.keys import ArtifactKey, digest
@@ -162,6 +163,7 @@ def job_state(item: JsonView, pods: Iterable[JsonView], source_written: datetime
         source_written=source_written,
         failure=_job_failure(item.get("status") or {}, mine) if phase is JobPhase.FAILED else None,
         deleting="deletionTimestamp" in metadata,
+        unschedulable=unscheduled(mine[-1]) if mine else None,
     )
 
 
@@ -230,7 +232,7 @@ def _job_failure(status: JsonView, pods: list[JsonView]) -> ProcessFailure | Non
         container = _container((pod.get("status") or {}).get("containerStatuses"), wire.CONVERTER_CONTAINER)
         found = _evicted(pod.get("status") or {}) or process_failure(container, reasons.CONVERSION_FAILED)
         if found is not None:
-            return found
+            return sized(found, pod)
     return None
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from engine_operator.domain import reasons
 from engine_operator.domain.desired import Goal, Round
 from engine_operator.domain.observed import EngineStatus, Failure, Phase, ProcessFailure, TargetStatus
+from engine_operator.domain.serval_facts import Existence
 
 
 def target_of(goal: Goal, round_: Round) -> TargetStatus:
@@ -20,7 +21,9 @@ def target_of(goal: Goal, round_: Round) -> TargetStatus:
 
 
 def due(target: TargetStatus, round_: Round) -> bool:
-    """Whether the next attempt may start now."""
+    """Whether the next attempt may start now: never while Serval answers 404 for the engine."""
+    if round_.desired.existence is Existence.MISSING:
+        return False
     if target.phase is not Phase.BACKING_OFF:
         return True
     return target.next_retry is not None and round_.now >= target.next_retry
@@ -32,13 +35,30 @@ def failed(
     """Record that the target's latest attempt failed, and when the next one may start."""
     policy, seed = round_.policy, f"{round_.desired.engine.namespace}/{round_.desired.engine.name}"
     attempts = max(target.attempts, 1)
-    hopeless = target.phase is not Phase.ROLLING_OUT and failure.reason in reasons.HOPELESS
+    hopeless = target.phase is not Phase.ROLLING_OUT and (
+        failure.reason in reasons.HOPELESS or _as_large_as_it_gets(status, target, failure, round_)
+    )
     retry = None if hopeless else policy.backoff.next_retry(attempts, seed, round_.now)
     return replace(
         status,
         target=replace(target, phase=Phase.BACKING_OFF, attempts=attempts, next_retry=retry),
         last_failure=Failure(target.revision, target.phase, failure.reason, failure.message, round_.now),
     )
+
+
+def outgrew(status: EngineStatus, target: TargetStatus) -> bool:
+    """Whether this revision's last conversion had too little memory or disk."""
+    last = status.last_failure
+    return last is not None and last.revision == target.revision and last.reason in reasons.TOO_SMALL
+
+
+def _as_large_as_it_gets(
+    status: EngineStatus, target: TargetStatus, failure: ProcessFailure, round_: Round
+) -> bool:
+    """Too little memory or disk, and more was tried already or is not wished: the same again would end the same."""
+    if failure.reason not in reasons.TOO_SMALL:
+        return False
+    return outgrew(status, target) or round_.policy.escalation <= 1
 
 
 def record_error(status: EngineStatus, failure: ProcessFailure, round_: Round) -> EngineStatus:

@@ -131,6 +131,10 @@ def _progress_message(view: _View) -> str:
         waiting = next((p.unschedulable for p in view.round.observed.pods if p.unschedulable), None)
         held = f"; {reasons.WAITING_FOR_NODE}: {waiting}" if waiting else ""
         return f"{revision}, attempt {target.attempts}{held}"
+    if target.phase is Phase.CONVERTING:
+        waiting = next((j.unschedulable for j in view.round.observed.jobs if j.unschedulable), None)
+        held = f"; {reasons.WAITING_FOR_NODE}: {waiting}" if waiting else ""
+        return f"{revision}, attempt {target.attempts}{held}"
     if target.phase is Phase.PENDING and view.round.observed.storage is not None:
         return f"{revision} waits for the artifact store: {view.round.observed.storage.message}"
     return f"{revision}, attempt {target.attempts}" if target.attempts else revision

@@ -11,10 +11,12 @@ from engine_operator.domain.actions import (
     Action,
     ConversionPlan,
     DeleteJob,
+    EmitEvent,
+    EventType,
     RefreshSourceUrl,
     StartConversion,
 )
-from engine_operator.domain.attempts import due, failed
+from engine_operator.domain.attempts import due, failed, outgrew
 from engine_operator.domain.budget import conversion_deadline, conversion_resources
 from engine_operator.domain.desired import Goal, Round, Stage
 from engine_operator.domain.engine import SourceRef
@@ -30,13 +32,34 @@ from engine_operator.domain.observed import (
     TargetStatus,
 )
 
+_ENDED = (JobPhase.SUCCEEDED, JobPhase.FAILED)
+
 
 def superseded_jobs(goal: Goal | None, round_: Round) -> tuple[Action, ...]:
     """Remove Jobs that work on anything but the goal: an older revision must not cost a machine, nor end late."""
-    return tuple(
-        DeleteJob(round_.desired.ref, job.name, reasons.SUPERSEDED)
+    ref = round_.desired.ref
+    others = [
+        job
         for job in round_.observed.jobs
         if not job.deleting and (goal is None or job.artifact_key != goal.key)
+    ]
+    return (*(DeleteJob(ref, job.name, reasons.SUPERSEDED) for job in others), *_told(goal, others, round_))
+
+
+def _told(goal: Goal | None, removed: list[JobState], round_: Round) -> tuple[EmitEvent, ...]:
+    """One Event for each revision whose conversion was cut short by a newer one."""
+    if goal is None:
+        return ()
+    at_work = {job.artifact_key.revision for job in removed if job.phase not in _ENDED}
+    return tuple(
+        EmitEvent(
+            round_.desired.ref,
+            EventType.NORMAL,
+            reasons.SUPERSEDED,
+            f"the conversion of revision {older} was ended: revision {goal.revision} is wanted",
+        )
+        for older in sorted(at_work)
+        if older < goal.revision
     )
 
 
@@ -101,6 +124,8 @@ def _start(goal: Goal, target: TargetStatus, status: EngineStatus, round_: Round
     if round_.observed.busy_conversions >= round_.policy.max_converting:
         return Stage(replace(status, target=target))
     desired, policy = round_.desired, round_.policy
+    size = policy.assumed_source_bytes
+    size = int(size * policy.escalation) if outgrew(status, target) else size
     lost = target.phase is Phase.CONVERTING and target.attempts > 0
     attempt = target.attempts if lost else target.attempts + 1  # A Job that somebody removed is made again.
     conversion = ConversionPlan(
@@ -115,8 +140,8 @@ def _start(goal: Goal, target: TargetStatus, status: EngineStatus, round_: Round
         artifact_store=desired.artifact_store,
         source=desired.model_source,
         languages=desired.effective.languages,
-        resources=conversion_resources(policy.assumed_source_bytes),
-        deadline_seconds=conversion_deadline(policy.assumed_source_bytes, policy.budget),
+        resources=conversion_resources(size),
+        deadline_seconds=conversion_deadline(size, policy.budget),
         image_pull_secrets=desired.effective.serving.image_pull_secrets or policy.image_pull_secrets,
         service_account=policy.workload_service_account,
     )

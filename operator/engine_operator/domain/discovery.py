@@ -36,6 +36,7 @@ class SourceView:
     listed: tuple[ServalEngine, ...] | None
     """A complete answer of `GET /engines`; None if there was none."""
     lookups: dict[EngineId, Lookup] = field(default_factory=dict)
+    """Answers of engines that were asked for one by one: absent ones, and those that are new."""
     engines: tuple[EngineSpec, ...] = ()
     """TranslationEngines of this source."""
     owned_elsewhere: frozenset[EngineId] = frozenset()
@@ -93,11 +94,31 @@ def _sorted_out(
     wanted: list[ServalEngine] = []
     for engine in sorted(listed, key=lambda e: e.id):
         verdict = _verdict(engine, view)
+        if denied(engine.id, view):
+            continue  # The list is older than the engine's end: it must not come back.
         if verdict is None:
             wanted.append(engine)
         else:
             skipped.append(Skipped(engine.id, engine.name, verdict.reason, verdict.message))
     return tuple(skipped), tuple(wanted)
+
+
+def denied(engine: EngineId, view: SourceView) -> bool:
+    """Whether Serval, asked for a listed engine itself, does not have it."""
+    return view.lookups.get(engine) in (Lookup.NOT_FOUND, Lookup.FORBIDDEN)
+
+
+def newcomers(view: SourceView) -> tuple[EngineId, ...]:
+    """Engines that would get a resource by the list alone; each is asked for once before it does."""
+    known = {engine.engine_id for engine in view.engines}
+    _, wanted = _sorted_out(view, view.listed or ())
+    return tuple(engine.id for engine in wanted if engine.id not in known)
+
+
+def newly_skipped(old: tuple[Skipped, ...], new: tuple[Skipped, ...]) -> tuple[Skipped, ...]:
+    """What there is to tell of skipped engines: each once for each reason."""
+    told = {(one.engine_id, one.reason) for one in old}
+    return tuple(one for one in new if (one.engine_id, one.reason) not in told)
 
 
 def _verdict(engine: ServalEngine, view: SourceView) -> Verdict | None:
@@ -123,4 +144,6 @@ def _existence(engine: EngineId, sweep: Sweep, deletion: DeletionVerdict) -> Exi
         return Existence.GONE
     if engine in deletion.not_ours:
         return Existence.NOT_OURS
+    if engine in deletion.ledger.missing:
+        return Existence.MISSING
     return Existence.UNKNOWN

@@ -192,6 +192,8 @@ class JobState:
     """When the Secret with the presigned URL was written; None if there is none."""
     failure: ProcessFailure | None = None
     deleting: bool = False
+    unschedulable: str | None = None
+    """Why its pod has no node, and what it asks for; None if it has one."""
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,9 @@ class Policy:
     """An attempt folder that no manifest names is collected at this age."""
     assumed_source_bytes: int = 2_600_000_000
     """Size of a model archive before anybody has seen it: the 600M model's."""
+    escalation: float = 2.0
+    """A conversion that ran out of memory or disk is tried once more as if its model were this many times larger;
+    1: it is not."""
     image_pull_secrets: tuple[str, ...] = field(default=())
     """For conversion Jobs and, where an engine names none, for predictors."""
     workload_service_account: str = ""

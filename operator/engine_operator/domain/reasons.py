@@ -235,6 +235,17 @@ MANIFEST_MISSING = _reason(
     "ManifestMissing", "lastFailure", "The conversion Job succeeded, but left no manifest."
 )
 OUT_OF_MEMORY = _reason("OutOfMemory", "lastFailure", "The container was killed for memory; raise its limit.")
+CONVERSION_OUT_OF_MEMORY = _reason(
+    "ConversionOutOfMemory", "lastFailure",
+    "The converter was killed for memory; the message has what it asked for and was allowed. It is tried once more "
+    "with `ESCALATION` times as much, then given up until the next build. Raise `SOURCE_BYTES` to the size of your "
+    "largest model.",
+)  # fmt: skip
+CONVERSION_OUT_OF_DISK = _reason(
+    "ConversionOutOfDisk", "lastFailure",
+    "The converter needed more ephemeral storage than its node or its limit gave; the message has the sizes. Handled "
+    "as `ConversionOutOfMemory` is.",
+)  # fmt: skip
 DEADLINE_EXCEEDED = _reason("DeadlineExceeded", "lastFailure", "The Job ran longer than its deadline.")
 EVICTED = _reason(
     "Evicted", "lastFailure", "The node evicted the pod, usually for its disk; the message says so."
@@ -274,6 +285,10 @@ WEBHOOK_UNAVAILABLE = _reason(
 )
 
 # Events
+NOT_COMPLETED = _reason(
+    "NotCompleted", "Event",
+    "A build was canceled or failed in Serval. It makes no model: what served before serves on, nothing is converted.",
+)  # fmt: skip
 CONVERSION_STARTED = _reason("ConversionStarted", "Event", "A conversion Job was made.")
 ROLLOUT_STARTED = _reason("RolloutStarted", "Event", "The InferenceService names a new revision.")
 PROMOTED = _reason("Promoted", "Event", "A revision passed its smoke translation and has all traffic.")
@@ -293,6 +308,10 @@ HOPELESS = frozenset(
     }
 )  # fmt: skip
 """Failures of a conversion that the same source will show again: not tried twice."""
+
+
+TOO_SMALL = frozenset({CONVERSION_OUT_OF_MEMORY, CONVERSION_OUT_OF_DISK})
+"""Failures of a conversion that had too little of something."""
 
 
 def markdown() -> str:

@@ -47,6 +47,8 @@ class Existence(StrEnum):
     """What is known of an engine in Serval."""
 
     PRESENT = "Present"
+    MISSING = "Missing"
+    """404 on the engine itself, which is no proof yet: what runs goes on, nothing new is started for it."""
     GONE = "Gone"
     """By the deletion rule, not by one missing answer."""
     NOT_OURS = "NotOurs"

@@ -22,6 +22,7 @@ from engine_operator.errors import (
 )
 from engine_operator.loops.inbox import SourceKey
 from engine_operator.serval.client import ServalClient
+from engine_operator.serval.dto import Build, BuildState
 from engine_operator.serval.events import (
     Cursor,
     Directive,
@@ -56,6 +57,7 @@ class Poller:
         self._state = PollState()
         self._reachable: bool | None = None
         self._announced: set[str] = set()
+        self._not_completed: list[Build] = []
         self.last_event: datetime | None = None
 
     @property
@@ -70,6 +72,11 @@ class Poller:
     def announced(self) -> set[str]:
         """Engines of events since the last call."""
         taken, self._announced = self._announced, set()
+        return taken
+
+    def not_completed(self) -> list[Build]:
+        """Builds that ended without a model since the last call."""
+        taken, self._not_completed = self._not_completed, []
         return taken
 
     async def run(self) -> None:
@@ -110,6 +117,8 @@ class Poller:
                 if build is not None:
                     self._announced.add(build.engine.id)
                     self.last_event = datetime.now(UTC)
+                    if build.state in (BuildState.FAULTED, BuildState.CANCELED):
+                        self._not_completed.append(build)
                     metrics.EVENTS.labels(*self._labels, build.state.value).inc()
                     log.info("a build finished: %s of engine %s", build.state.value, build.engine.id)
                 return after_poll(state, build, time.monotonic(), policy)

@@ -27,7 +27,7 @@ from engine_operator.cluster.source_status import (
 from engine_operator.context import SourceContext, StoreState
 from engine_operator.domain.actions import DeleteEngine
 from engine_operator.domain.deletion import Lookup, suspects
-from engine_operator.domain.discovery import SourcePlan, SourceView, plan_source
+from engine_operator.domain.discovery import SourcePlan, SourceView, newcomers, plan_source
 from engine_operator.domain.engine import EngineSpec, SourceRef, SourceSpec
 from engine_operator.domain.keys import EngineId
 from engine_operator.domain.observed import KnativeSettings
@@ -43,6 +43,7 @@ from engine_operator.errors import (
     ServalLacks,
     UsageError,
 )
+from engine_operator.loops.announce import skipped_notes, unfinished_notes
 from engine_operator.loops.inbox import SourceKey
 from engine_operator.loops.poll import Poller
 from engine_operator.loops.sources import Sources
@@ -159,6 +160,7 @@ class Sweeper:
             last_event=self._poller.last_event or status.last_event,
         )
         await self._write(item, status, new)
+        await self._announce(source, status, new)
         self._count(found.view.listed, new, time.monotonic() - began)
         return True
 
@@ -170,11 +172,11 @@ class Sweeper:
         view = SourceView(
             source=source,
             listed=listed,
-            lookups=await self._lookups(source, mine, listed),
             engines=tuple(mine),
             owned_elsewhere=self._parts.owned_elsewhere(self._key),
             ledger=status.ledger,
         )
+        view = replace(view, lookups=await self._lookups(view))
         planned = plan_source(view, datetime.now(UTC), self._parts.policy)
         return Found(view, planned, storage, problem, self._parts.knative())
 
@@ -186,12 +188,12 @@ class Sweeper:
         except (ServalError, ClusterError) as error:
             return None, Verdict(error.reason, str(error))
 
-    async def _lookups(
-        self, source: SourceSpec, mine: list[EngineSpec], listed: tuple[ServalEngine, ...] | None
-    ) -> dict[EngineId, Lookup]:
-        """Ask for engines that the list lacks, one by one."""
-        known = [engine.engine_id for engine in mine]
-        asked = suspects(known, None if listed is None else [one.id for one in listed])[:MOST_LOOKUPS]
+    async def _lookups(self, view: SourceView) -> dict[EngineId, Lookup]:
+        """Ask one by one for engines that the list lacks, and for those that would be made because of it."""
+        source, listed = view.source, view.listed
+        known = [engine.engine_id for engine in view.engines]
+        absent = suspects(known, None if listed is None else [one.id for one in listed])
+        asked = (*absent[:MOST_LOOKUPS], *newcomers(view))
         if not asked:
             return {}
         try:
@@ -217,6 +219,20 @@ class Sweeper:
                 raise outcome.error
             if outcome.error is not None:
                 log.warning("%s/%s: %s failed: %s", *self._labels, type(action).__name__, outcome.error)
+
+    async def _announce(self, source: SourceSpec, old: SourceStatus, new: SourceStatus) -> None:
+        """Events rest on nothing and nothing rests on them: a failure is told, and the sweep is done."""
+        notes = (
+            *skipped_notes(source, old.skipped, new.skipped),
+            *unfinished_notes(source, self._poller.not_completed()),
+        )
+        for note in notes:
+            try:
+                await self._parts.sources.tools.events.tell(note)
+            except LeaseLost:
+                raise
+            except ClusterError as error:
+                log.warning("%s/%s: an Event could not be written: %s", *self._labels, error)
 
     async def _write(self, item: Json, old: SourceStatus, new: SourceStatus) -> None:
         """Only another substance is worth a write; or an hour, so that people see that we live."""

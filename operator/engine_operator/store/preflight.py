@@ -59,6 +59,20 @@ def required(secret: str, values: Mapping[str, str], key: str) -> str:
     raise StoreMisconfigured(f"Secret {secret!r} lacks the key {key}{hint}")
 
 
+def refuse_misplaced_endpoint(name: str, secret: Mapping[str, Any]) -> None:
+    """KServe takes a store's address from annotations of the Secret, and ignores misspelled ones without a word.
+
+    Raises StoreMisconfigured where one would be lost on us; for AWS itself there is nothing to lose.
+    """
+    for key, value in ((secret.get("metadata") or {}).get("annotations") or {}).items():
+        if not _plain(key).endswith("s3endpoint") or "amazonaws.com" in str(value):
+            continue
+        raise StoreMisconfigured(
+            f"Secret {name!r} has the annotation {key!r}, which is KServe's and not read here: "
+            f"set artifactStore.endpoint to the store's address, such as http://{value}"
+        )
+
+
 async def preflight(store: ArtifactStore, owner: Owner, readers: S3 | None, now: datetime) -> bool:
     """Prove that we may write, and that predictors may read what we wrote. Raises StoreError.
 
