@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nllb_predictor.convert.archive import Limits, unpack
+from nllb_predictor.convert.archive import Limits, Unpacked, unpack
 from nllb_predictor.convert.names import CHECKPOINT_FILES
 from nllb_predictor.errors import BrokenArchive, EmptyArchive, UnsafeArchive
 from tests.support.archives import fix_header_checksum, folder_members, member, rewritten, write_archive
+from tests.support.cases import case
 from tests.support.checkpoints import make_checkpoint
 
 CONFIG = member("config.json", b"{}")
@@ -25,6 +26,12 @@ def unpack_file(archive: Path, target: Path, limits: Limits | None = None) -> tu
         return unpack(file, target, archive.name, limits).written
 
 
+def as_it_says(one: tarfile.TarInfo) -> str:
+    """The member's name, taken as it is."""
+    return one.name
+
+
+@case("C5", breaks="nllb_predictor.convert.archive:_plain_name", naive=as_it_says)
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
@@ -46,7 +53,7 @@ def unpack_file(archive: Path, target: Path, limits: Limits | None = None) -> tu
         (member("caf\udce9.safetensors"), "not UTF-8"),
     ],
 )
-def test_an_unsafe_member_refuses_the_archive(
+def test_c5_an_unsafe_member_refuses_the_archive(
     tmp_path: Path, bad: tuple[tarfile.TarInfo, bytes], why: str
 ) -> None:
     archive = write_archive(tmp_path / "a.tar.gz", [CONFIG, bad, member("model.safetensors", b"late")])
@@ -109,13 +116,22 @@ def test_two_members_of_one_name_are_refused(tmp_path: Path) -> None:
         unpack_file(archive, tmp_path / "out")
 
 
-def test_more_members_than_allowed_are_refused(tmp_path: Path) -> None:
+def without_limits(unzipped: gzip.GzipFile, folder: Path, name: str, limits: Limits) -> Unpacked:
+    """As the standard library unpacks: everything, to wherever it says."""
+    with tarfile.open(fileobj=unzipped, mode="r|") as tar:
+        tar.extractall(folder, filter="data")
+    return Unpacked(("all",), ())
+
+
+@case("C5", breaks="nllb_predictor.convert.archive:_unpack_tar", naive=without_limits)
+def test_c5_more_members_than_allowed_are_refused(tmp_path: Path) -> None:
     archive = write_archive(tmp_path / "a.tar.gz", [member(f"{i}.txt") for i in range(12)])
     with pytest.raises(UnsafeArchive, match="more than 10 members"):
         unpack_file(archive, tmp_path / "out", Limits(members=10))
 
 
-def test_more_bytes_than_allowed_are_refused_before_they_are_written(tmp_path: Path) -> None:
+@case("C5", breaks="nllb_predictor.convert.archive:_unpack_tar", naive=without_limits)
+def test_c5_more_bytes_than_allowed_are_refused_before_they_are_written(tmp_path: Path) -> None:
     archive = write_archive(tmp_path / "bomb.tar.gz", [member("model.safetensors", bytes(5_000_000))])
     assert archive.stat().st_size < 10_000
     with pytest.raises(UnsafeArchive, match="more than 1000000 bytes"):
