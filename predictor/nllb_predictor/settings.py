@@ -193,6 +193,12 @@ class ServeSettings:
         why="KServe copies it into status.",
     )
     log_level: str = setting("info", "Log level.", choices=("debug", "info", "warning", "error"))
+    log_format: str = setting("text", "Form of log lines on stderr.", choices=("text", "json"))
+    log_text: bool = setting(
+        False,
+        "Log texts and translations too.",
+        why="They belong to the callers; for a person's own tests only.",
+    )
 
     @property
     def name(self) -> str:

@@ -74,8 +74,9 @@ class NllbServer(ModelServer):  # type: ignore[misc]
         self._settings = settings
         self._lifecycle = lifecycle
         self._loading = loading
-        served = Served(settings.name, (settings.engine_id,) if settings.engine_id else ())
+        served = Served(settings.name, tuple(filter(None, (settings.engine_id, "default"))))
         self.dataplane = TruthfulDataPlane(self.registered_models, lifecycle, served)
+        self.dataplane.log_text = settings.log_text
         model = NllbModel(served, lifecycle, Defaults.of(settings))
         for name in served.all:
             self.register_model(model, name)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from nllb_predictor import settings as settings_module
 from nllb_predictor.errors import PredictorError
-from nllb_predictor.server import termination
+from nllb_predictor.server import logs, termination
 from nllb_predictor.server.lifecycle import Lifecycle
 from nllb_predictor.server.loading import LoadingThread
 from nllb_predictor.settings import ServeSettings
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> NoReturn:
     try:
         settings = settings_module.from_sources(flags)
         log_file = settings.termination_log
-        configure_logging(settings.log_level)
+        logs.configure(settings.log_level, settings.log_format)
         log.info("settings: %s", " ".join(f"{key}={value}" for key, value in settings.printable().items()))
         loading = LoadingThread(settings, born)
         loading.start()
@@ -94,15 +94,3 @@ def _leave(code: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-def configure_logging(level: str) -> None:
-    """One line per event on stderr; the noise of libraries stays out."""
-    logging.basicConfig(
-        level=level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-        stream=sys.stderr,
-        force=True,
-    )
-    for name in ("botocore", "boto3", "urllib3", "s3transfer", "httpx", "httpcore", "asyncio"):
-        logging.getLogger(name).setLevel(logging.WARNING)

@@ -14,12 +14,19 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from nllb_predictor.errors import PayloadTooLarge
 from nllb_predictor.server.faults import fault_of
 from nllb_predictor.server.model import Asked, TruthfulDataPlane
 from nllb_predictor.server.sdk import messages, services
 from nllb_predictor.server.wire import grpc as wire
-from nllb_predictor.server.wire.tensors import caller
+from nllb_predictor.server.wire.extensions import filled, message
+from nllb_predictor.server.wire.tensors import REQUEST_ID, caller, request_id
 from nllb_predictor.settings import ServeSettings
+
+SERVICE = messages.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name
+
+OWN_WORDS = 4
+"""Requests up to so many times the limit are read, so that they can be refused in words that name the setting."""
 
 NOT_OFFERED = frozenset({"RepositoryModelLoad", "RepositoryModelUnload"})
 """Methods that the SDK's servicer has and this server has not: one process, one model."""
@@ -84,8 +91,9 @@ class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
 class InferenceServicer(services.GRPCInferenceServiceServicer):  # type: ignore[misc]
     """The methods of inference.GRPCInferenceService. Loading and unloading are not offered: one process, one model."""
 
-    def __init__(self, plane: TruthfulDataPlane) -> None:
+    def __init__(self, plane: TruthfulDataPlane, max_bytes: int) -> None:
         self._plane = plane
+        self._max_bytes = max_bytes
 
     async def ServerLive(self, request: Any, context: Any) -> Any:  # noqa: N802
         return messages.ServerLiveResponse(live=True)
@@ -119,10 +127,59 @@ class InferenceServicer(services.GRPCInferenceServiceServicer):  # type: ignore[
         )
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+        metadata = dict(context.invocation_metadata())
+        name = request_id(metadata)
+        await context.send_initial_metadata(((REQUEST_ID, name),))
+        bounded(request, "request", self._max_bytes)
         self._plane.require(request.model_name, request.model_version)
-        call = replace(wire.decode(request), caller=caller(dict(context.invocation_metadata())))
-        answered = await self._plane.translate(request.model_name, Asked(call), "grpc")
-        return wire.encode(answered.answer, call.raw)
+        call = replace(wire.decode(request), caller=caller(metadata))
+        answered = await self._plane.translate(request.model_name, Asked(call, None, name), "grpc")
+        return bounded(wire.encode(answered.answer, call.raw), "answer", self._max_bytes)
+
+
+class Extensions:
+    """Triton's statistics, configuration and repository index, for which the SDK has no messages."""
+
+    def __init__(self, plane: TruthfulDataPlane) -> None:
+        self._plane = plane
+
+    async def statistics(self, request: Any, context: Any) -> Any:
+        return filled("ModelStatisticsResponse", {"model_stats": self._plane.statistics(request.name)})
+
+    async def configuration(self, request: Any, context: Any) -> Any:
+        self._plane.require(request.name, request.version)
+        return filled("ModelConfigResponse", {"config": self._plane.configuration(request.name)})
+
+    async def index(self, request: Any, context: Any) -> Any:
+        return filled("RepositoryIndexResponse", {"models": self._plane.index(request.ready)})
+
+    def handler(self) -> Any:
+        """Handlers beside those of the SDK's servicer, under the same service name."""
+        methods = {
+            "ModelStatistics": self.statistics,
+            "ModelConfig": self.configuration,
+            "RepositoryIndex": self.index,
+        }
+        handlers = {
+            name: grpc.unary_unary_rpc_method_handler(
+                method,
+                request_deserializer=message(f"{name}Request").FromString,
+                response_serializer=lambda answer: answer.SerializeToString(),
+            )
+            for name, method in methods.items()
+        }
+        return grpc.method_handlers_generic_handler(SERVICE, handlers)
+
+
+def bounded(content: Any, what: str, limit: int) -> Any:
+    """The message, if it is within the limit. Raises PayloadTooLarge, in the words that REST uses."""
+    size = content.ByteSize()
+    if size > limit:
+        raise PayloadTooLarge(
+            f"The {what} has {size} bytes, more than {limit}.",
+            hint="Send fewer segments per call, or raise --max-message-bytes.",
+        )
+    return content
 
 
 def make_server(plane: TruthfulDataPlane, settings: ServeSettings) -> Any:
@@ -130,15 +187,17 @@ def make_server(plane: TruthfulDataPlane, settings: ServeSettings) -> Any:
     server = grpc.aio.server(
         interceptors=(FaultInterceptor(),),
         options=[
-            ("grpc.max_send_message_length", settings.max_message_bytes),
-            ("grpc.max_receive_message_length", settings.max_message_bytes),
+            ("grpc.max_send_message_length", -1),
+            # Beyond this gRPC refuses in its own words, before any method hears of the call; up to this we do.
+            ("grpc.max_receive_message_length", OWN_WORDS * settings.max_message_bytes),
             # Two processes on one port would each get half of the calls, unnoticed.
             ("grpc.so_reuseport", 0),
         ],
     )
-    services.add_GRPCInferenceServiceServicer_to_server(InferenceServicer(plane), server)
+    servicer = InferenceServicer(plane, settings.max_message_bytes)
+    services.add_GRPCInferenceServiceServicer_to_server(servicer, server)
+    server.add_generic_rpc_handlers((Extensions(plane).handler(),))
     health_pb2_grpc.add_HealthServicer_to_server(HealthServicer(plane), server)
     # So that grpcurl and its kin need no copy of the proto file.
-    service = messages.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name
-    reflection.enable_server_reflection((service, reflection.SERVICE_NAME), server)
+    reflection.enable_server_reflection((SERVICE, reflection.SERVICE_NAME), server)
     return server

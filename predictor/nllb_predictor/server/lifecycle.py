@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nllb_predictor.errors import NotReady, PredictorError, ShuttingDown
+from nllb_predictor.server.statistics import Statistics
 
 if TYPE_CHECKING:
     from nllb_predictor.server.loading import Loaded
@@ -56,7 +57,7 @@ class PhaseName(StrEnum):
 
 @dataclass(frozen=True)
 class Served:
-    """Names that requests may use: the model name and the engine id as its alias."""
+    """Names that requests may use: the model name and its aliases, the engine id and `default`."""
 
     name: str
     aliases: tuple[str, ...] = ()
@@ -79,6 +80,8 @@ class Lifecycle:
         self._failure: PredictorError | None = None
         self._running = 0
         self._listening = threading.Event()
+        self.statistics = Statistics()
+        """What was answered and computed so far."""
 
     @property
     def state(self) -> State:

@@ -14,17 +14,19 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nllb_predictor.errors import ModelUnloadable, PredictorError, UsageError, WrongArtifact
 from nllb_predictor.server.lifecycle import Lifecycle, PhaseName, State
+from nllb_predictor.server.statistics import Statistics
 from nllb_predictor.settings import ServeSettings
 
 if TYPE_CHECKING:
     from nllb_predictor.engine.domain import EngineInfo
     from nllb_predictor.engine.model import TranslationEngine
-    from nllb_predictor.engine.scheduler import Scheduler
+    from nllb_predictor.engine.scheduler import BatchReport, Scheduler
     from nllb_predictor.pipeline.service import TranslationService
     from nllb_predictor.store.models import LocalModel
     from nllb_predictor.text.tokenise import Tokenizer
@@ -198,13 +200,20 @@ def check_identity(model: "LocalModel", settings: ServeSettings) -> None:
             )
 
 
+def _computed(statistics: Statistics, report: "BatchReport") -> None:
+    """A batch was computed: tell everybody who counts."""
+    from nllb_predictor.server import metrics
+
+    metrics.batch(report)
+    statistics.batch(report)
+
+
 def open_model(model: "LocalModel", settings: ServeSettings, lifecycle: Lifecycle) -> Loaded:
     """The engine reads without Python's lock, while the server is imported and opens its ports. The tokenizer holds the
     lock for the most of a second, so it waits for the ports: a process should be live before it loads."""
     from nllb_predictor.engine.model import TranslationEngine
     from nllb_predictor.engine.scheduler import Limits, Scheduler
     from nllb_predictor.pipeline.service import TranslationService
-    from nllb_predictor.server import metrics
     from nllb_predictor.text.languages import Languages
     from nllb_predictor.text.tokenise import Tokenizer
 
@@ -229,6 +238,6 @@ def open_model(model: "LocalModel", settings: ServeSettings, lifecycle: Lifecycl
         engine.info.inter_threads,
         settings.max_batch_tokens,
     )
-    scheduler = Scheduler(engine, limits, metrics.batch)
+    scheduler = Scheduler(engine, limits, partial(_computed, lifecycle.statistics))
     service = TranslationService(scheduler, tokenizer, languages, max_input_tokens(settings, engine.info))
     return Loaded(model, engine.info, tokenizer, scheduler, service, engine, settings)

@@ -5,7 +5,10 @@ UNKNOWN. This one asks the lifecycle for everything, answers under the served na
 way whichever protocol it came by.
 """
 
+import asyncio
 import json
+import logging
+import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +16,7 @@ from typing import Any
 
 from nllb_predictor.errors import NotReady, RequestError, UnknownModel
 from nllb_predictor.pipeline.answer import Translation
-from nllb_predictor.server import metrics
+from nllb_predictor.server import metrics, statistics
 from nllb_predictor.server.lifecycle import Lifecycle, Served
 from nllb_predictor.server.loading import Loaded
 from nllb_predictor.server.sdk import DataPlane, Model, ModelRepository
@@ -22,14 +25,20 @@ from nllb_predictor.server.wire.contract import Defaults, Rows, TensorSpec
 from nllb_predictor.server.wire.tensors import InferAnswer, InferCall, OutputAsk
 
 PLATFORM = "ctranslate2"
+OK = "OK"
+EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A call, and the inputs of single texts where they did not come as tensors (v1)."""
+    """A call, the inputs of single texts where they did not come as tensors (v1), and who may ask for it in the log."""
 
     call: InferCall
     rows: Rows | None = None
+    request_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,6 +98,8 @@ class TruthfulDataPlane(DataPlane):  # type: ignore[misc]
         super().__init__(registry)
         self._lifecycle = lifecycle
         self._served = served
+        self.log_text = False
+        """Whether texts and translations are logged too."""
 
     async def ready(self) -> bool:
         return self._lifecycle.ready
@@ -116,21 +127,59 @@ class TruthfulDataPlane(DataPlane):  # type: ignore[misc]
         return model
 
     async def translate(self, name: str, asked: Asked, protocol: str) -> Answered:
-        """One call, counted by its outcome."""
+        """One call, counted and logged by its outcome."""
+        started, outcome = time.monotonic(), "Internal"
+        answered: Answered | None = None
         try:
-            result, _ = await self.infer(name, asked, headers={})
+            answered, _ = await self.infer(name, asked, headers={})
+            outcome = OK
         except RequestError as error:
-            metrics.REQUESTS.labels(protocol, error.reason).inc()
+            outcome = error.reason
             raise
-        except Exception:
-            metrics.REQUESTS.labels(protocol, "Internal").inc()
+        except asyncio.CancelledError:
+            outcome = "CallerLeft"
             raise
-        metrics.REQUESTS.labels(protocol, "OK").inc()
-        answered: Answered = result
+        finally:
+            seconds = time.monotonic() - started
+            metrics.REQUESTS.labels(protocol, outcome).inc()
+            self._lifecycle.statistics.request(outcome == OK, seconds)
+            facts = {"request": asked.request_id, "protocol": protocol, "outcome": outcome}
+            extra = facts | {"seconds": round(seconds, 4)} | self._texts(asked, answered)
+            log.info("request", extra=extra)
         return answered
 
+    def _texts(self, asked: Asked, answered: Answered | None) -> dict[str, Any]:
+        """What the log tells of the content: the number of texts, and the texts only if that is switched on."""
+        texts = next((each.data for each in asked.call.inputs if each.name == contract.TEXT.name), ())
+        if not self.log_text:
+            return {"segments": len(texts)}
+        translations = answered.answer.outputs[0].data if answered and answered.answer.outputs else ()
+        return {"segments": len(texts), "texts": texts, "translations": translations}
+
+    def statistics(self, name: str) -> list[dict[str, Any]]:
+        """Triton's model statistics of one model, or of all for an empty name."""
+        if name:
+            self.require(name)
+        return [self._lifecycle.statistics.facts(self._served.name, self._version)]
+
+    def configuration(self, name: str) -> dict[str, Any]:
+        """Triton's model configuration."""
+        self.require(name)
+        return statistics.configuration(self._served.name, contract.INPUTS, outputs.OUTPUTS)
+
+    def index(self, ready_only: bool) -> list[dict[str, str]]:
+        """Triton's repository index."""
+        ready, state = self._lifecycle.ready, self._lifecycle.state.value
+        names = self._served.all if ready or not ready_only else ()
+        return statistics.index(names, self._version, ready, state)
+
+    @property
+    def _version(self) -> str:
+        loaded = self._lifecycle.loaded
+        return loaded.version if loaded is not None else ""
+
     def metadata(self) -> dict[str, Any]:
-        return {**super().metadata(), "name": "serval-live", "extensions": ["binary_tensor_data"]}
+        return {**super().metadata(), "name": "serval-live", "extensions": list(EXTENSIONS)}
 
     async def model_metadata(self, model_name: str) -> dict[str, Any]:
         """The model's words, versions and properties; before it is ready only what is known then."""

@@ -4,6 +4,7 @@ The SDK's own routes are not used: they answer 422 and 500 to malformed tensors,
 `properties` from the metadata. Every route is five lines; every error leaves through one handler.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -20,9 +21,9 @@ from nllb_predictor.errors import BadRequest, NotReady, PayloadTooLarge, Unknown
 from nllb_predictor.server import metrics
 from nllb_predictor.server.faults import Fault, fault_of
 from nllb_predictor.server.lifecycle import Lifecycle
-from nllb_predictor.server.model import Asked, TruthfulDataPlane
+from nllb_predictor.server.model import Answered, Asked, TruthfulDataPlane
 from nllb_predictor.server.wire import rest_v1, rest_v2
-from nllb_predictor.server.wire.tensors import caller
+from nllb_predictor.server.wire.tensors import REQUEST_ID, caller, request_id
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -50,6 +51,10 @@ class RestApi:
             *(get(path, self.model_metadata) for path in (model, version)),
             *(get(path + "/ready", self.model_ready) for path in (model, version)),
             *(post(path + "/infer", self.infer) for path in (model, version)),
+            *(get(path + "/config", self.configuration) for path in (model, version)),
+            *(get(path + "/stats", self.statistics) for path in (model, version)),
+            get("/v2/models/stats", self.statistics),
+            post("/v2/repository/index", self.index),
             get("/v1/models", self.models),
             get("/v1/models/{name}", self.model_ready),
             post("/v1/models/{name}:predict", self.predict),
@@ -100,7 +105,7 @@ class RestApi:
         call = replace(
             rest_v2.decode(await self._body(request), request.headers), caller=caller(request.headers)
         )
-        answered = await self._plane.translate(request.path_params["name"], Asked(call), "v2")
+        answered = await self._translated(request, Asked(call, None, _id(request)), "v2")
         body, headers = rest_v2.encode(answered.answer, answered.asks)
         return self._bounded(body, headers)
 
@@ -108,9 +113,35 @@ class RestApi:
         self._plane.require(request.path_params["name"])
         call, rows = rest_v1.decode(await self._body(request))
         call = replace(call, caller=caller(request.headers))
-        answered = await self._plane.translate(request.path_params["name"], Asked(call, rows), "v1")
+        answered = await self._translated(request, Asked(call, rows, _id(request)), "v1")
         body = rest_v1.encode(answered.answer.outputs, call)
         return self._bounded(body, {"content-type": "application/json"})
+
+    async def _translated(self, request: Request, asked: Asked, protocol: str) -> Answered:
+        """The answer, unless the caller leaves: then its work is dropped."""
+        name = request.path_params["name"]
+        work = asyncio.ensure_future(self._plane.translate(name, asked, protocol))
+        left = asyncio.ensure_future(_left(request))
+        try:
+            await asyncio.wait((work, left), return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                raise ClientDisconnect
+            return work.result()
+        finally:
+            work.cancel()
+            left.cancel()
+
+    async def statistics(self, request: Request) -> Response:
+        return answer({"model_stats": self._plane.statistics(request.path_params.get("name", ""))})
+
+    async def configuration(self, request: Request) -> Response:
+        self._plane.require(request.path_params["name"], request.path_params.get("version"))
+        return answer(self._plane.configuration(request.path_params["name"]))
+
+    async def index(self, request: Request) -> Response:
+        body = await self._body(request)
+        asked = rest_v2.json_object(body) if body else {}
+        return answer(self._plane.index(asked.get("ready") is True))
 
     async def _body(self, request: Request) -> bytes:
         """The whole body, unpacked. Raises PayloadTooLarge as soon as it is known to be."""
@@ -135,6 +166,18 @@ class RestApi:
         )
 
 
+async def _left(request: Request) -> None:
+    """Returns when the caller has closed its connection; the body must have been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _id(request: Request) -> str:
+    """The request's id, chosen once."""
+    found: str = request.state.request_id
+    return found
+
+
 def answer(value: Any) -> Response:
     """A JSON answer."""
     return Response(orjson.dumps(value), media_type="application/json")
@@ -144,12 +187,15 @@ def _told(handler: Handler) -> Handler:
     """The handler with every error told as JSON; inside the routes, so that the server logs no second traceback."""
 
     async def told(request: Request) -> Response:
+        request.state.request_id = request_id(request.headers)
         try:
-            return await handler(request)
+            response = await handler(request)
         except ClientDisconnect:
-            return Response(status_code=400)
+            response = Response(status_code=400)
         except Exception as error:
-            return _response(fault_of(error))
+            response = _response(fault_of(error))
+        response.headers[REQUEST_ID] = request.state.request_id
+        return response
 
     return told
 

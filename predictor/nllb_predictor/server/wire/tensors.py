@@ -6,6 +6,7 @@ requests into a 500.
 
 import math
 import struct
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -79,6 +80,19 @@ def caller(headers: Mapping[str, str | bytes]) -> str:
     """Who asks; empty where nobody says. Names are cut: they are only compared."""
     value = headers.get(CALLER, "")
     return (value.decode("utf-8", "replace") if isinstance(value, bytes) else value)[:MAX_CALLER]
+
+
+REQUEST_ID = "x-request-id"
+"""Header or metadata entry by which a call is found again in the logs."""
+
+
+def request_id(headers: Mapping[str, str | bytes]) -> str:
+    """The caller's name for its request, or a new one where it gives none that can stand in a header."""
+    value = headers.get(REQUEST_ID, "")
+    text = value.decode("ascii", "replace") if isinstance(value, bytes) else value
+    if 0 < len(text) <= MAX_CALLER and text.isascii() and text.isprintable():
+        return text
+    return str(uuid.uuid4())
 
 
 def decode_text(data: bytes, name: str) -> str:
