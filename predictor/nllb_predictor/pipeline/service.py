@@ -15,13 +15,17 @@ from typing import Protocol, TypeVar
 from nllb_predictor.engine.model import MAX_POSITIONS
 from nllb_predictor.engine.scheduler import Admission, Scheduler, Ticket
 from nllb_predictor.pipeline.answer import Translation
+from nllb_predictor.pipeline.faults import judged
+from nllb_predictor.pipeline.guard import Guard
 from nllb_predictor.pipeline.join import Wanted, joined
+from nllb_predictor.pipeline.place import needs_attention
 from nllb_predictor.pipeline.prepare import Preparer
 from nllb_predictor.pipeline.prepare import Tokenizer as PreparingTokenizer
 from nllb_predictor.pipeline.request import TranslateRequest
 from nllb_predictor.pipeline.search import Searcher, SearchTokenizer, Task, scored
 from nllb_predictor.pipeline.units import Found, Prepared
 from nllb_predictor.text.languages import Languages
+from nllb_predictor.text.unknown import Tally
 
 T = TypeVar("T")
 
@@ -43,8 +47,10 @@ class TranslationService:
     ) -> None:
         self.languages = languages
         self.scheduler = scheduler
-        self._preparer = Preparer(tokenizer, languages, max_input)
+        self.unknown = Tally()
+        self._preparer = Preparer(tokenizer, languages, max_input, self.unknown.see)
         self._searcher = Searcher(tokenizer, max_positions)
+        self._guard = Guard(self._searcher, self._preparer.reread, self._in_thread)
         # Two: one long text must not hold up the tokenizing of everybody else.
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="text")
 
@@ -72,9 +78,13 @@ class TranslationService:
 
     async def _found(self, ticket: Ticket, request: TranslateRequest, tasks: list[Task]) -> list[Found]:
         hypotheses = request.options.hypotheses
-        search = replace(request.options.search, hypotheses=hypotheses, attention=request.wants.result)
+        attention = request.wants.result or any(needs_attention(task.unit) for task in tasks)
+        search = replace(request.options.search, hypotheses=hypotheses, attention=attention)
         drafts = await self._searcher.drafts(ticket, tasks, search)
-        found = await self._in_thread(lambda: self._searcher.found(tasks, drafts, hypotheses))
+        first = await self._in_thread(
+            lambda: [judged(each) for each in self._searcher.found(tasks, drafts, hypotheses)]
+        )
+        found = await self._guard.repaired(ticket, tasks, first, search)
         return await scored(ticket, found) if request.wants.result else found
 
     async def _in_thread(self, compute: Callable[[], T]) -> T:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from nllb_predictor.engine.domain import Hypothesis
+from nllb_predictor.pipeline.place import put_in
 from nllb_predictor.pipeline.units import Carried, Unit, Written
 from nllb_predictor.text.normalise import normalised
+from nllb_predictor.text.protect import occurrences
 from nllb_predictor.text.reading import Reading
 from nllb_predictor.text.spans import Span
 from nllb_predictor.text.tokenise import Decoded
@@ -46,9 +48,13 @@ def written(decoder: Decoder, drafts: Sequence[Draft]) -> list[Written]:
     """The text of each draft, in order."""
     decoded = decoder.decode_with_spans([draft.hypothesis.tokens for draft in drafts])
     return [
-        _put_back(draft, begun(Written(each.text, each.spans, draft.hypothesis), draft.prefix, draft.covered))
+        put_in(draft.unit, _put_back(draft, _begun(each, draft)), len(draft.prefix))
         for draft, each in zip(drafts, decoded, strict=True)
     ]
+
+
+def _begun(decoded: Decoded, draft: Draft) -> Written:
+    return begun(Written(decoded.text, decoded.spans, draft.hypothesis), draft.prefix, draft.covered)
 
 
 def write(decoder: Decoder, unit: Unit, hypothesis: Hypothesis) -> Written:
@@ -80,14 +86,14 @@ class _Places:
             return span.start - self.covered + self.length
         if self.reading is None:
             return span.start * self.length // self.covered
-        return min(self.reading.place(span.start, max(span.end, span.start + 1))[0], self.length)
+        return min(self.reading.place(span.start, min(span.start + 1, len(self.reading))).start, self.length)
 
     def end(self, span: Span) -> int:
         if span.end > self.covered or span.start >= self.covered:
             return span.end - self.covered + self.length
         if self.reading is None:
             return -(-span.end * self.length // self.covered)
-        return self.reading.place(span.start, span.end)[1]
+        return self.reading.place(span.start, min(span.end, len(self.reading))).end
 
 
 def _put_back(draft: Draft, text: Written) -> Written:
@@ -95,7 +101,7 @@ def _put_back(draft: Draft, text: Written) -> Written:
     what is missing is the guard's to tell."""
     edits: list[tuple[Edit, Span]] = []
     typed = [Span(0, len(draft.prefix))] if draft.prefix else []
-    for each in draft.unit.protected:
+    for each in (one for one in draft.unit.protected if one.read):
         taken = [edit.span for edit, _ in edits] + (typed if each.stand_in else [])
         place = _free_place(text.text, each.stand_in or each.text, taken)
         if place is not None:
@@ -110,14 +116,9 @@ def _put_back(draft: Draft, text: Written) -> Written:
 
 
 def _free_place(text: str, wanted: str, taken: Sequence[Span]) -> Span | None:
-    """The first place of `wanted` that no other span was found at."""
-    start = text.find(wanted)
-    while start != -1:
-        place = Span(start, start + len(wanted))
-        if not any(place.meets(each) for each in taken):
-            return place
-        start = text.find(wanted, start + 1)
-    return None
+    """The first place of `wanted`, as a whole word, that no other span was found at."""
+    places = occurrences(text, [wanted])
+    return next((place for place in places if not any(place.meets(each) for each in taken)), None)
 
 
 def edited(text: Written, edits: Sequence[Edit]) -> Written:

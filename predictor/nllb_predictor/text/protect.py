@@ -72,7 +72,7 @@ def protected_spans(text: str, terms: Sequence[str] = ()) -> list[Found]:
     """All protected spans of a text, in order, none meeting another. A term goes before what is found by pattern only
     where it holds it whole; of two terms the longer one goes first. Terms are matched as whole words, case and all."""
     found = [_matched(match) for match in _ALL.finditer(text)]
-    for span in _occurrences(text, terms):
+    for span in occurrences(text, terms):
         inside = [each for each in found if _meet(each.span, span)]
         if all(span.start <= each.span.start and each.span.end <= span.end for each in inside):
             found = [each for each in found if each not in inside]
@@ -86,7 +86,7 @@ def _matched(match: "regex.Match[str]") -> Found:
     return Found(Span(match.start(), match.start() + len(match[0].rstrip())), kind)
 
 
-def _occurrences(text: str, terms: Sequence[str]) -> list[Span]:
+def occurrences(text: str, terms: Sequence[str]) -> list[Span]:
     """Where the terms stand, the longest first; what one has taken no other one gets."""
     taken: list[Span] = []
     for term in sorted({term.strip() for term in terms} - {""}, key=lambda term: (-len(term), term)):

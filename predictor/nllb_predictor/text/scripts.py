@@ -51,3 +51,21 @@ def foreign_share(text: str, code: str) -> float:
     if not letters or own is None or not script_of(code):
         return 0.0
     return 1.0 - len(own.findall(text)) / letters
+
+
+_SAYS_AS_MUCH = (
+    (3.0, r"\p{Script=Hani}"),
+    (2.0, r"\p{Script=Hang}"),
+    (1.7, r"\p{Script=Hira}\p{Script=Kana}"),
+    (1.5, r"\p{Script=Ethi}"),
+    (1.25, r"\p{Script=Arab}\p{Script=Hebr}\p{Script=Syrc}\p{Script=Thaa}"),
+)
+"""How many letters of an alphabet with vowels one letter of a script stands for, about."""
+_DENSE = tuple((weight - 1.0, regex.compile(rf"(?=\p{{L}})[{scripts}]")) for weight, scripts in _SAYS_AS_MUCH)
+_LETTER_OR_MARK = regex.compile(r"[\p{L}\p{M}]")
+
+
+def amount(text: str) -> float:
+    """How much a text says, in letters of an alphabet with vowels: comparable between scripts, roughly."""
+    more = sum(weight * len(pattern.findall(text)) for weight, pattern in _DENSE)
+    return len(_LETTER_OR_MARK.findall(text)) + more

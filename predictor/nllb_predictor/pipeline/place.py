@@ -1,0 +1,173 @@
+"""Puts back what the model never read: markup, emoji, unknown words, each beside the word that it stood at.
+
+Which word of a translation that is, the attention tells: the target token that belongs to the source word most. Where
+there is none, the share of the sentence must do. So every such span comes back exactly once, whatever the model wrote;
+only its place can be wrong.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import regex
+
+from nllb_predictor.pipeline.units import Carried, Protected, Unit, Written
+from nllb_predictor.text.protect import Kind
+from nllb_predictor.text.scripts import UNSPACED
+from nllb_predictor.text.spans import Span
+
+WORD = regex.compile(r"[\p{L}\p{M}\p{N}'’_-]+")
+CLOSING = regex.compile(r"[\p{Pe}\p{Pf}.,;:!?…%]")
+"""What stands without a space behind a word."""
+NESTED = ("<", "\\")
+"""Markup that has to keep its order; emoji go with their words."""
+
+
+@dataclass(frozen=True)
+class Insertion:
+    """A protected span, and the place in the model's text that it goes to."""
+
+    at: int
+    protected: Protected
+
+
+def needs_attention(unit: Unit) -> bool:
+    """Whether something of the unit has to be put back by its attention."""
+    return any(not each.read for each in unit.protected)
+
+
+def put_in(unit: Unit, text: Written, typed: int = 0) -> Written:
+    """The written text with all that the model did not read put in, behind the `typed` characters that the caller gave
+    as its beginning. What the caller typed already is not put in again."""
+    carried = list(text.carried)
+    insertions: list[Insertion] = []
+    least = typed
+    for each in unit.protected:
+        if each.read:
+            continue
+        own = _typed_place(text.text[:typed], each.text, [one.target for one in carried])
+        if own is not None:
+            carried.append(Carried(each.span, own))
+            continue
+        at = max(typed, _place(unit, text, each))
+        if each.text.startswith(NESTED):
+            at = least = max(least, at)
+        insertions.append(Insertion(at, each))
+    insertions.sort(key=lambda insertion: insertion.at)
+    return _inserted(unit, replace(text, carried=tuple(carried)), insertions)
+
+
+def _typed_place(typed: str, wanted: str, taken: Sequence[Span]) -> Span | None:
+    start = typed.find(wanted)
+    while start >= 0:
+        span = Span(start, start + len(wanted))
+        if not any(span.meets(other) for other in taken):
+            return span
+        start = typed.find(wanted, start + 1)
+    return None
+
+
+def _place(unit: Unit, text: Written, protected: Protected) -> int:
+    """Where in the model's text a span belongs."""
+    word = _source_word(unit, protected)
+    token = _token_of(unit, text, word) if word else None
+    if token is None:
+        share = (protected.span.start - unit.span.start) / max(1, len(unit.raw))
+        return _edge(text.text, round(share * len(text.text)), round(share * len(text.text)), protected.kind)
+    span = text.token_spans[token]
+    return _edge(text.text, span.start, span.end, protected.kind)
+
+
+def _source_word(unit: Unit, protected: Protected) -> Span | None:
+    """The word that a span belongs to, in the segment: the one before it, or, for what opens, the one behind."""
+    hidden = [each.span for each in unit.protected if not each.read]
+    read = [
+        place
+        for match in WORD.finditer(unit.reading.text)
+        for place in (unit.reading.place(*match.span()),)
+        if not any(each.meets(place) for each in hidden)
+    ]
+    before = [place for place in read if place.end <= protected.span.start]
+    after = [place for place in read if place.start >= protected.span.end]
+    if protected.kind is Kind.BEFORE:
+        return after[0] if after else None
+    return before[-1] if before else None
+
+
+def _token_of(unit: Unit, text: Written, word: Span) -> int | None:
+    """The target token that a source word belongs to most: among those that look at it more than at anything else,
+    where there are any."""
+    columns = [index for index, span in enumerate(unit.token_spans) if span is not None and span.meets(word)]
+    shown = [index for index, span in enumerate(text.token_spans) if span.start < span.end]
+    rows = text.hypothesis.attention
+    weights = {index: sum(rows[index][column] for column in columns) for index in shown if index < len(rows)}
+    if not columns or not weights:
+        return None
+    visible = [index for index, span in enumerate(unit.token_spans) if span is not None]
+    own = [index for index in weights if max(visible, key=lambda column: rows[index][column]) in columns]
+    return max(own or weights, key=lambda index: weights[index])
+
+
+def _edge(text: str, start: int, end: int, kind: Kind) -> int:
+    """The beginning or end of the word at [start, end); in scripts without spaces, of the token."""
+    if kind is Kind.BEFORE:
+        while _in_one_word(text, start):
+            start -= 1
+        while start < end and text[start].isspace():
+            start += 1
+        return start
+    while start < end and not WORD.match(text[end - 1]):
+        end -= 1
+    while _in_one_word(text, end):
+        end += 1
+    return end
+
+
+def _in_one_word(text: str, place: int) -> bool:
+    """Whether a place is inside of a word."""
+    if not 0 < place < len(text):
+        return False
+    before, after = text[place - 1], text[place]
+    unspaced = UNSPACED.match(before) or UNSPACED.match(after)
+    return bool(WORD.match(before) and WORD.match(after)) and not unspaced
+
+
+def _inserted(unit: Unit, text: Written, insertions: Sequence[Insertion]) -> Written:
+    """With the insertions, which are in order, made; tokens keep what they show."""
+    built, done = "", 0
+    grown: list[tuple[int, int]] = []
+    carried: list[Carried] = []
+    for number, each in enumerate(insertions):
+        built += text.text[done : each.at]
+        done = each.at
+        alone = all(other.at != each.at for other in insertions[number + 1 :])
+        before, after = _spaces(unit, each.protected, built, text.text[done:] if alone else "")
+        start = len(built) + len(before)
+        carried.append(Carried(each.protected.span, Span(start, start + len(each.protected.text))))
+        piece = before + each.protected.text + after
+        built += piece
+        grown.append((each.at, len(piece)))
+    moved = [Carried(one.source, _moved(one.target, grown)) for one in text.carried]
+    return replace(
+        text,
+        text=built + text.text[done:],
+        token_spans=tuple(_moved(span, grown) for span in text.token_spans),
+        carried=tuple(sorted([*moved, *carried], key=lambda one: one.target.start)),
+    )
+
+
+def _spaces(unit: Unit, protected: Protected, before: str, after: str) -> tuple[str, str]:
+    """The spaces that an insertion brings: those it had in the source, and for a word those that keep it one."""
+    start, end = protected.span.start - unit.span.start, protected.span.end - unit.span.start
+    had = unit.raw[start - 1 : start].isspace(), unit.raw[end : end + 1].isspace()
+    if protected.kind is Kind.WORD:
+        had = had[0] or _in_one_word(before[-1:] + "x", 1), had[1] or _in_one_word("x" + after[:1], 1)
+    left = " " if had[0] and before and not before[-1].isspace() else ""
+    right = " " if had[1] and after and not (after[0].isspace() or CLOSING.match(after)) else ""
+    return left, right
+
+
+def _moved(span: Span, grown: Sequence[tuple[int, int]]) -> Span:
+    """What is inserted at the end of a span is not in it, nor what is at its beginning."""
+    start = span.start + sum(length for at, length in grown if at <= span.start)
+    end = span.end + sum(length for at, length in grown if at < span.end)
+    return Span(start, max(start, end))
