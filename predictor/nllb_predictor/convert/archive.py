@@ -5,19 +5,18 @@ archive is refused as a whole; pickles are skipped and never reach the disk; siz
 the gzip checksum is read to its end, since a tar that is cut off at a member's border looks complete.
 """
 
-import gzip
 import re
 import tarfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
+from nllb_predictor.convert.inflate import BLOCK, Blocks, ahead, inflated
 from nllb_predictor.convert.names import CHECKPOINT_FILES, PICKLE_NAMES
 from nllb_predictor.disk import disk_errors
 from nllb_predictor.errors import BrokenArchive, EmptyArchive, UnsafeArchive
 
-_BLOCK = 1 << 20
 _HEADER_LIMIT = 64 * 1024
 """Bytes of a long name or of extended headers, which the tar library reads into memory as a whole."""
 
@@ -73,10 +72,11 @@ def unpack(stream: BinaryIO, folder: Path, name: str, limits: Limits | None = No
     """
     limits = limits or Limits()
     try:
-        with gzip.GzipFile(fileobj=stream, mode="rb") as unzipped:
+        with ahead(inflated(stream)) as blocks:
+            unzipped = Blocks(blocks)
             found = _unpack_tar(unzipped, folder, name, limits)
             _drain(unzipped, limits)
-    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+    except (tarfile.TarError, EOFError, zlib.error) as error:
         raise BrokenArchive(f"{name} is not a complete gzip tar ({error}).") from error
     if not found.written and not found.skipped:
         raise EmptyArchive(
@@ -86,11 +86,13 @@ def unpack(stream: BinaryIO, folder: Path, name: str, limits: Limits | None = No
     return found
 
 
-def _unpack_tar(unzipped: gzip.GzipFile, folder: Path, name: str, limits: Limits) -> Unpacked:
+def _unpack_tar(unzipped: Blocks, folder: Path, name: str, limits: Limits) -> Unpacked:
     written: list[str] = []
     skipped: list[str] = []
     total = 0
-    with tarfile.open(fileobj=unzipped, mode="r|", tarinfo=_Header, encoding="utf-8") as tar:
+    # The library only ever reads from it, and in pieces of this size.
+    file = cast("BinaryIO", unzipped)
+    with tarfile.open(fileobj=file, mode="r|", bufsize=BLOCK, tarinfo=_Header, encoding="utf-8") as tar:
         for count, member in enumerate(tar, 1):
             if count > limits.members:
                 raise UnsafeArchive(f"{name} has more than {limits.members} members.")
@@ -146,14 +148,14 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
     if source is None:
         raise BrokenArchive(f"The member {member.name!r} has no content.")
     with disk_errors(path), path.open("xb") as target:
-        while block := source.read(_BLOCK):
+        while block := source.read(BLOCK):
             target.write(block)
 
 
-def _drain(unzipped: gzip.GzipFile, limits: Limits) -> None:
+def _drain(unzipped: Blocks, limits: Limits) -> None:
     """Read on to the gzip checksum, which only the end of the stream verifies."""
     rest = 0
-    while block := unzipped.read(_BLOCK):
+    while block := unzipped.read():
         rest += len(block)
         if rest > limits.bytes:
             raise UnsafeArchive("The archive goes on without end after its last member.")

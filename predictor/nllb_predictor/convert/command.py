@@ -135,6 +135,9 @@ def store_settings(arguments: argparse.Namespace) -> StoreSettings:
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert; 0 where it went well. Raises PredictorError's family, which the command line turns into an exit."""
+    # Two checks of the self-test run beside each other; a matrix product that waits for threads of its own as well
+    # costs both. The library reads this when it is first imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import ctranslate2
 
     from nllb_predictor.convert.run import Request, Surroundings, convert, default_work_dir

@@ -10,6 +10,7 @@ the forward pass on the unrounded originals. All of it needs no more memory than
 import json
 import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,9 @@ STEPS = 5
 """Decoder steps that are compared, language token not counted."""
 
 _PIECES = 200
+
+_LAYERS_AT_ONCE = 2
+"""Each is one thread and holds one layer of either side in float32; more would need more memory than the model."""
 
 
 @dataclass(frozen=True)
@@ -123,21 +127,24 @@ def check_layers(subject: Subject, file: ModelFile, sources: _Sources, progress:
     sentences = [Sentence(s, (special.decoder_start, *t)) for s, t in zip(sources.ids, forced, strict=True)]
     vocabulary = SliceVocabulary.around(sentences, special, subject.checkpoint.rows)
     local = [vocabulary.local(sentence) for sentence in sentences]
+
+    def difference(depth: Depth) -> float:
+        seen = _forced_logits(open_slice(file, depth, vocabulary), vocabulary, local)
+        wanted = forward(reference, depth, local, vocabulary.rows).logits
+        return max(_largest(a - b) for a, b in zip(seen, wanted, strict=True))
+
     worst = 0.0
     count = max(network.encoder_layers, network.decoder_layers)
     depths = [Depth((i % network.encoder_layers,), (i % network.decoder_layers,)) for i in range(count)]
     total = sum(slice_bytes(file, depth) for depth in depths)
-    with progress.step("self-test layers", total) as step:
-        for depth in depths:
-            translator = open_slice(file, depth, vocabulary)
-            seen = _forced_logits(translator, vocabulary, local)
-            wanted = forward(reference, depth, local, vocabulary.rows).logits
-            difference = max(_largest(a - b) for a, b in zip(seen, wanted, strict=True))
-            worst = max(worst, difference)
-            if not difference <= LOGIT_TOLERANCE:
+    workers = min(_LAYERS_AT_ONCE, _threads())
+    with progress.step("self-test layers", total) as step, ThreadPoolExecutor(workers, "layer") as pool:
+        for depth, found in zip(depths, pool.map(difference, depths), strict=True):
+            worst = max(worst, found)
+            if not found <= LOGIT_TOLERANCE:
                 raise SelfTestFailed(
                     f"Layer {depth.encoder[0]} of the encoder and {depth.decoder[0]} of the decoder, run alone, differ"
-                    f" from the checkpoint's tensors by {difference:.3g} in a logit; {LOGIT_TOLERANCE} is allowed."
+                    f" from the checkpoint's tensors by {found:.3g} in a logit; {LOGIT_TOLERANCE} is allowed."
                 )
             step.advance(slice_bytes(file, depth))
     return Check("layers", f"{count} layers alone in float32, largest difference of a logit {worst:.1e}")
