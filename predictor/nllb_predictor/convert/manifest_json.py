@@ -196,6 +196,7 @@ def _trim(reader: Reader) -> m.VocabularyTrim:
         texts=tuple(m.Sha256(text) for text in texts),
         kept_sha256=m.Sha256(reader.text("keptSha256", _SHA256)),
         dropped_file=reader.text("droppedFile", m.PLAIN_NAME),
+        rest_rows=reader.integer("restRows"),
     )
 
 
@@ -293,6 +294,7 @@ def _trim_document(trim: m.VocabularyTrim | None) -> dict[str, Any]:
         "texts": list(trim.texts),
         "keptSha256": trim.kept_sha256,
         "droppedFile": trim.dropped_file,
+        "restRows": trim.rest_rows,
     }
     return {"vocabularyTrim": record}
 

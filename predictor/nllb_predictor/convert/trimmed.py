@@ -18,9 +18,11 @@ import tokenizers
 
 from nllb_predictor.convert.checkpoint import Checkpoint
 from nllb_predictor.convert.ct2file import ModelFile
+from nllb_predictor.convert.forward import Sentence
 from nllb_predictor.convert.manifest import Check, Sha256, VocabularyTrim
 from nllb_predictor.convert.names import CONFIG_FILE, GENERATION_FILE, SERVED_FILES, TOKENIZER_FILE
 from nllb_predictor.convert.parameters import FileParameters
+from nllb_predictor.convert.rest import Rest, fit_rest
 from nllb_predictor.convert.tensors import Floats, NamedRows, take
 from nllb_predictor.convert.trim import (
     Choice,
@@ -46,6 +48,9 @@ _LINES = 4096
 
 _SAMPLE = 200
 """Rows and lines that the check looks at."""
+
+_PIECES = 100
+"""Pieces of a line that the fit of the rest looks at."""
 
 _ROW_TOLERANCE = 0.02
 """Of the largest magnitude: well above what any quantization rounds, far below how much two rows differ."""
@@ -100,10 +105,11 @@ class Trimmed:
 
 @dataclass(frozen=True)
 class _Selected:
-    """Some rows of a matrix, read where they lie."""
+    """Some rows of a matrix, read where they lie, and new ones behind them."""
 
     whole: NamedRows
     ids: Any
+    more: Floats
 
     @property
     def name(self) -> str:
@@ -111,27 +117,34 @@ class _Selected:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self.ids), self.whole.shape[1]
+        return len(self.ids) + len(self.more), self.whole.shape[1]
 
     def rows(self, start: int, stop: int) -> Floats:
-        return take(self.whole, self.ids[start:stop])
+        kept = len(self.ids)
+        more = self.more[max(0, start - kept) : max(0, stop - kept)]
+        if start >= kept:
+            return more
+        return np.concatenate([take(self.whole, self.ids[start:stop]), more])
 
 
 class TrimmedCheckpoint(Checkpoint):
     """A checkpoint of which only some rows of embedding and projection are used."""
 
-    def __init__(self, folder: Path, ids: Sequence[int]) -> None:
+    def __init__(self, folder: Path, ids: Sequence[int], rest: Rest) -> None:
         super().__init__(folder)
         rows = np.asarray(ids, np.int64)
         bias = super().logit_bias()
-        self._bias = None if bias is None else bias[rows]
+        kept = np.zeros(len(rows), np.float32) if bias is None else bias[rows]
+        self._bias = np.concatenate([kept, rest.bias])
         self.whole = self.embeddings
         tied = self.projection is self.embeddings
-        self.embeddings = _Selected(self.embeddings, rows)
-        self.projection = self.embeddings if tied else _Selected(self.projection, rows)
+        # The rows that stand for dropped tokens are never read as input.
+        unread = rest.weights if tied else np.zeros_like(rest.weights)
+        self.embeddings = _Selected(self.embeddings, rows, unread)
+        self.projection = self.embeddings if tied else _Selected(self.projection, rows, rest.weights)
 
     def logit_bias(self) -> Floats | None:
-        return self._bias if self._bias is not None and self._bias.any() else None
+        return self._bias if self._bias.any() else None
 
 
 def trim(original: Original, request: TrimRequest, scratch: Path, progress: Progress) -> Trimmed:
@@ -147,7 +160,8 @@ def trim(original: Original, request: TrimRequest, scratch: Path, progress: Prog
     )
     scratch.mkdir()
     _rewrite(original.folder, scratch, document, choice)
-    checkpoint = TrimmedCheckpoint(original.folder, choice.ids)
+    rest = _rest(original, choice, backend, request)
+    checkpoint = TrimmedCheckpoint(original.folder, choice.ids, rest)
     record = VocabularyTrim(
         kept=len(choice.ids),
         dropped=len(choice.dropped),
@@ -157,6 +171,7 @@ def trim(original: Original, request: TrimRequest, scratch: Path, progress: Prog
         texts=request.digests(),
         kept_sha256=Sha256(hashlib.sha256("\n".join(choice.tokens).encode()).hexdigest()),
         dropped_file=DROPPED_FILE,
+        rest_rows=rest.rows,
     )
 
     def check(model: Path) -> Check:
@@ -165,7 +180,8 @@ def trim(original: Original, request: TrimRequest, scratch: Path, progress: Prog
         return Check(
             "vocabulary-trim",
             f"{record.kept} of {record.kept + record.dropped} tokens, {segments} segments read, {differing} of the"
-            f" first {_LINES} of each text cut otherwise, unseen pieces expected {record.unseen_share:.2%}",
+            f" first {_LINES} of each text cut otherwise, unseen pieces expected {record.unseen_share:.2%}, dropped"
+            f" tokens' mean probability {rest.share:.1e}, kept by {rest.rows} rows to {rest.error:.1e}",
         )
 
     return Trimmed(scratch, checkpoint, choice, record, check)
@@ -229,6 +245,32 @@ def _counted(backend: Any, request: TrimRequest, progress: Progress) -> tuple[in
             hint="Give the pair's training text with --keep-text.",
         )
     return segments, plain | read
+
+
+def _rest(original: Original, choice: Choice, backend: Any, request: TrimRequest) -> Rest:
+    """What stands for the dropped tokens, fitted on some lines of the texts read as if they were translations."""
+    checkpoint = Checkpoint(original.folder)
+    facts, ids = original.facts, original.vocabulary.id
+    source, target, end = facts.languages.source, facts.languages.target, facts.special.eos
+    if source is None or target is None:
+        raise AssertionError("a trim without a pair was refused before")
+    wanted, steps, sentences = max(1000, 3 * checkpoint.network.width), 0, []
+    for text in _spread([line for path in request.texts for line in _lines(path)]):
+        pieces = backend.encode_batch([text], add_special_tokens=False)[0].ids[:_PIECES]
+        read = (ids(source), *pieces, end)
+        sentences.append(Sentence(read, (facts.special.decoder_start, ids(target), *pieces)))
+        steps += len(pieces) + 1
+        if steps >= wanted:
+            break
+    dropped = np.setdiff1d(np.arange(checkpoint.rows), choice.ids)
+    return fit_rest(checkpoint, dropped, sentences)
+
+
+def _spread(lines: list[str]) -> Iterator[str]:
+    """The lines in an order whose every beginning is spread over the whole: the texts may be sorted by book."""
+    stride = 64
+    for first in range(stride):
+        yield from lines[first * 37 % stride :: stride]
 
 
 def _rewrite(folder: Path, scratch: Path, document: dict[str, Any], choice: Choice) -> None:

@@ -14,6 +14,7 @@ from tokenizers import models, pre_tokenizers
 from nllb_predictor.convert import manifest_json
 from nllb_predictor.convert.ct2file import ModelFile
 from nllb_predictor.convert.manifest import Options, Quantization, artifact_key
+from nllb_predictor.convert.rest import Rest, fit_rest
 from nllb_predictor.convert.run import Converted, Request, convert
 from nllb_predictor.convert.trim import Need, choose, is_character, trimmed_tokenizer, unseen_share, ways_to
 from nllb_predictor.convert.trimmed import TrimRequest
@@ -57,8 +58,9 @@ def model(tmp_path_factory: pytest.TempPathFactory, texts: tuple[Path, Path]) ->
 
 
 def names(model: Path) -> list[str]:
+    """Tokens by row, without the rows that stand for dropped ones."""
     found: list[str] = json.loads((model / "shared_vocabulary.json").read_bytes())
-    return found
+    return [name for name in found if not name.startswith("madeupword")]
 
 
 def test_texts_whose_tokens_are_kept_are_translated_as_transformers_does(model: Path) -> None:
@@ -84,13 +86,76 @@ def test_texts_whose_tokens_are_kept_are_translated_as_transformers_does(model: 
     assert [tokenizer.decode(result.hypotheses[0]) for result in results] == [each["text"] for each in usable]
 
 
+def test_beam_search_is_that_of_the_whole_model_where_only_untrained_tokens_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dropped tokens had some probability, and near ties in a beam are decided by less: the references come from
+    transformers on the whole model."""
+    lines = (DATA / "references/beam4-early.jsonl").read_text(encoding="utf-8").splitlines()
+    references = [json.loads(line) for line in lines]
+    text = "".join(f"{each['source']}\n{each['text']}\n" for each in references)
+    (tmp_path / "text").write_text(text, encoding="utf-8")
+    # As if the texts had used every piece, as the training text did, which is not in the repository.
+    pieces = Counter(token for token in read_vocabulary(DATA / "tiny-nllb").tokens)
+    monkeypatch.setattr("nllb_predictor.convert.trimmed._counted", lambda *arguments: (406, pieces))
+    done = trimmed(DATA / "tiny-nllb", tmp_path / "model", TrimRequest((tmp_path / "text",)))
+    assert done.manifest.vocabulary_trim is not None
+    assert done.manifest.vocabulary_trim.dropped == 200
+    assert done.manifest.vocabulary_trim.rest_rows == 64
+    tokenizer = Tokenizer.from_folder(tmp_path / "model")
+    results = ctranslate2.Translator(str(tmp_path / "model"), compute_type="float32").translate_batch(
+        [tokenizer.encode([each["source"]], each["source_language"])[0] for each in references],
+        target_prefix=[[each["target_language"]] for each in references],
+        beam_size=4,
+        max_batch_size=32,
+    )
+    texts = [tokenizer.decode(result.hypotheses[0]) for result in results]
+    assert texts == [each["text"] for each in references]
+
+
+def test_the_rest_of_a_vocabulary_keeps_every_log_probability() -> None:
+    from nllb_predictor.convert.checkpoint import Checkpoint
+    from nllb_predictor.convert.forward import Sentence
+
+    checkpoint = Checkpoint(DATA / "tiny-nllb")
+    lines = (DATA / "references/greedy.jsonl").read_text(encoding="utf-8").splitlines()
+    sentences = [
+        Sentence(tuple(each["input_ids"]), (2, *each["output_ids"][:-1]))
+        for each in (json.loads(line) for line in lines[::6])
+    ]
+    trained = {"eng_Latn", "spa_Latn"}
+    tokens = read_vocabulary(DATA / "tiny-nllb").tokens
+    codes = np.array(
+        [i for i, token in enumerate(tokens) if token.endswith("_Latn") and token not in trained]
+    )
+    rest = fit_rest(checkpoint, codes, sentences)
+    assert 1e-4 < rest.share < 0.1
+    assert rest.error < 1e-5
+    assert rest.rows == 64
+    assert fit_rest(checkpoint, codes[:0], sentences).rows == 0
+
+
+def test_nothing_stands_for_tokens_that_the_model_would_choose() -> None:
+    """A row that can win would be a hole in the output."""
+    from nllb_predictor.convert.checkpoint import Checkpoint
+    from nllb_predictor.convert.forward import Sentence
+
+    checkpoint = Checkpoint(DATA / "tiny-nllb")
+    lines = (DATA / "references/greedy.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines[:12]]
+    sentences = [Sentence(tuple(each["input_ids"]), (2, *each["output_ids"][:-1])) for each in records]
+    used = np.unique([i for each in records for i in each["output_ids"][1:]])
+    assert fit_rest(checkpoint, used, sentences).rows == 0
+
+
 def test_every_kept_row_is_the_one_of_its_token(model: Path, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     convert_to(DATA / "tiny-nllb", whole)
     rows = {name: row for row, name in enumerate(names(whole))}
     before = ModelFile(whole / "model.bin").stored("decoder/embeddings/weight").data
     after = ModelFile(model / "model.bin").stored("decoder/embeddings/weight").data
-    np.testing.assert_array_equal(after, before[[rows[name] for name in names(model)]])
+    kept = names(model)
+    np.testing.assert_array_equal(after[: len(kept)], before[[rows[name] for name in kept]])
 
 
 def test_only_the_pairs_codes_stay_and_ids_with_a_role_follow_them(model: Path) -> None:
@@ -181,8 +246,8 @@ def test_rows_in_a_wrong_place_are_refused(
 
     honest = TrimmedCheckpoint.__init__
 
-    def shifted(self: TrimmedCheckpoint, folder: Path, ids: tuple[int, ...]) -> None:
-        honest(self, folder, (*ids[:200], *ids[201:], ids[200]))
+    def shifted(self: TrimmedCheckpoint, folder: Path, ids: tuple[int, ...], rest: Rest) -> None:
+        honest(self, folder, (*ids[:200], *ids[201:], ids[200]), rest)
 
     monkeypatch.setattr(TrimmedCheckpoint, "__init__", shifted)
     with pytest.raises(SelfTestFailed, match="is not the checkpoint's"):
