@@ -154,6 +154,8 @@ class VocabularyTrim:
     """Of the kept tokens, joined by line feeds, in the order of their ids."""
     dropped_file: str
     """JSON list of the tokens that are gone, beside the model."""
+    rest_rows: int
+    """Rows behind the kept ones that hold the probability of the dropped tokens."""
 
 
 @dataclass(frozen=True)
