@@ -30,6 +30,7 @@ from engine_operator.loops.cost import PodSeconds
 from engine_operator.loops.engines import Board, EngineLoop, Rhythm
 from engine_operator.loops.inbox import EngineKey, Inbox, SourceKey
 from engine_operator.loops.look import Looker, fingerprint
+from engine_operator.loops.missed import ANNOUNCED_WITHIN
 from engine_operator.loops.orphans import Orphans
 from engine_operator.loops.poll import Poller
 from engine_operator.loops.source import SourceLoop, SweepRhythm
@@ -158,6 +159,7 @@ class Work:
             policy=self._policy,
             knative=lambda: self._knative,
             status_every=settings.seconds(settings.status_every),
+            announced_within=settings.seconds(ANNOUNCED_WITHIN),
             owned_elsewhere=self._owned_elsewhere,
             offer=self._offer,
         )

@@ -25,7 +25,7 @@ from engine_operator.cluster.source_status import (
     write_source_status,
 )
 from engine_operator.context import SourceContext, StoreState
-from engine_operator.domain.actions import DeleteEngine
+from engine_operator.domain.actions import ApplyEngine, DeleteEngine
 from engine_operator.domain.deletion import Lookup, suspects
 from engine_operator.domain.discovery import SourcePlan, SourceView, newcomers, plan_source
 from engine_operator.domain.engine import EngineSpec, SourceRef, SourceSpec
@@ -45,6 +45,7 @@ from engine_operator.errors import (
 )
 from engine_operator.loops.announce import skipped_notes, unfinished_notes
 from engine_operator.loops.inbox import SourceKey
+from engine_operator.loops.missed import ANNOUNCED_WITHIN, Missed, revisions_before
 from engine_operator.loops.poll import Poller
 from engine_operator.loops.sources import Sources
 from engine_operator.serval.client import ServalClient
@@ -72,6 +73,7 @@ class SweepParts:
     """Engines that an older source of the same Serval serves."""
     offer: Callable[[str, Survey, list[EngineSpec]], None]
     """Hand engines of a namespace to the engine loop, with what the survey saw of them."""
+    announced_within: float = ANNOUNCED_WITHIN
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ class Sweeper:
         self._parts = parts
         self._poller = poller
         self._written_at = time.monotonic()
-        self._revisions: dict[EngineId, int] = {}
+        self._missed = Missed(parts.announced_within)
         self._started = False
         self.deleted = False
         """Whether the last sweep deleted an engine, so that its artifacts are to be collected soon."""
@@ -150,6 +152,7 @@ class Sweeper:
             self._started = True
         survey = await self._parts.reader.survey(source.namespace)
         found = await self.find(source, status, survey)
+        self._remember(found, survey, polled=status.cursor is not None)
         self._parts.sources.put(self._key, found.context())
         await self._carry_out(source, found.planned)
         self._parts.offer(source.namespace, survey, list(found.view.engines))
@@ -253,13 +256,18 @@ class Sweeper:
             metrics.ENGINES.labels(*self._labels, state).set(getattr(status, state))
         if listed is None:
             return
-        revisions = {one.id: one.model_revision for one in listed}
-        announced = self._poller.announced()
-        for engine, revision in revisions.items():
-            if revision > self._revisions.get(engine, revision) and engine not in announced:
-                metrics.MISSED_EVENTS.labels(*self._labels).inc()
-                log.info("%s/%s: revision %d of %s was not announced", *self._labels, revision, engine)
-        self._revisions = revisions
+        announced = {EngineId(engine) for engine in self._poller.announced()}
+        missed = self._missed.found({one.id: one.model_revision for one in listed}, announced)
+        for engine, revision in missed.items():
+            metrics.MISSED_EVENTS.labels(*self._labels).inc()
+            log.info("%s/%s: revision %d of %s was not announced", *self._labels, revision, engine)
+
+    def _remember(self, found: Found, survey: Survey, polled: bool) -> None:
+        """After a start, once: what was known before it."""
+        if self._missed.begun or found.view.listed is None:
+            return
+        made = [one.engine_id for one in found.planned.actions if isinstance(one, ApplyEngine)]
+        self._missed.begin(revisions_before(found.view.listed, made, survey, polled))
 
     @property
     def _labels(self) -> tuple[str, str]:

@@ -8,12 +8,11 @@ import asyncio
 import io
 import json
 import os
-import signal
+import re
 import sys
 import tarfile
 import time
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from engine_operator.cluster.resources import (
     Json,
     Resource,
 )
+from tests.integration.operator.process import AuditLog, OperatorProcess, received, writes_of
 from tests.support.kube_simulator import KubeSimulator, Store
 from tests.support.serval import ServalStandIn
 from tests.support.waiting import eventually
@@ -41,57 +41,6 @@ from tests.support.waiting import eventually
 FACTOR = 1 / 30
 PATIENCE = 40.0
 """Seconds that a test waits for something; on an idle machine everything happens within a few."""
-
-
-@dataclass
-class OperatorProcess:
-    """One running operator."""
-
-    process: asyncio.subprocess.Process
-    log: Path
-    ended: bool = False
-    """A test ended it."""
-
-    async def kill(self) -> None:
-        """As a lost node would: no goodbye."""
-        self.ended = True
-        if self.process.returncode is None:
-            self.process.send_signal(signal.SIGKILL)
-        await self.process.wait()
-
-    async def stop(self) -> None:
-        """As a rolling update would: SIGTERM."""
-        self.ended = True
-        if self.process.returncode is None:
-            self.process.send_signal(signal.SIGTERM)
-        await self.process.wait()
-
-
-class AuditLog:
-    """Writes of operators in one namespace, read from the API server's log as it grows."""
-
-    def __init__(self, file: Path, namespace: str) -> None:
-        self._file = file
-        self._namespace = namespace
-        self._read_to = file.stat().st_size
-        self.writes: list[Json] = []
-
-    def read(self) -> None:
-        """Take in what came since the last look."""
-        with self._file.open("rb") as log:
-            log.seek(self._read_to)
-            for line in log:
-                if not line.endswith(b"\n"):
-                    return  # It is being written.
-                self._read_to += len(line)
-                if self._namespace.encode() in line and b"serval-live-operator" in line:
-                    self._take(json.loads(line))
-
-    def _take(self, entry: Json) -> None:
-        reference = entry.get("objectRef", {})
-        ours = reference.get("namespace") == self._namespace and reference.get("resource") != "leases"
-        if ours and entry["verb"] not in ("get", "list", "watch"):
-            self.writes.append(entry)
 
 
 @dataclass
@@ -371,28 +320,22 @@ class Bench:
     def writes(self, since: float = 0.0) -> list[Json]:
         """Writes of the operator that the API server has answered, from its audit log; no Lease, no dry runs."""
         self._audit.read()
-        return [entry for entry in self._audit.writes if _seconds(entry) >= since]
+        return [entry for entry in self._audit.writes if received(entry) >= since]
+
+    async def metric(self, name: str) -> float:
+        """Sum of a figure's samples at the operator that was started last; 0 if it has none."""
+        found = re.findall(r"health and metrics on port (\d+)", self.operators[-1].log.read_text())
+        assert found, "it does not serve its figures yet"
+        async with httpx.AsyncClient(timeout=5) as http:
+            answer = await http.get(f"http://127.0.0.1:{found[-1]}/metrics")
+        values = [line.split()[-1] for line in answer.text.splitlines() if line.startswith(name)]
+        return sum(float(value) for value in values)
 
     # For the reports of failing tests
 
     def describe(self) -> str:
         """Logs of all operators; `eventually` prints it."""
         return "\n".join(f"== {one.log.name}\n{one.log.read_text()[-6000:]}" for one in self.operators)
-
-
-def _seconds(entry: Json) -> float:
-    return datetime.fromisoformat(entry["requestReceivedTimestamp"]).timestamp()
-
-
-def writes_of(writes: list[Json], resource: str) -> list[str]:
-    """Writes of one kind as `verb name[/subresource] code`."""
-    return [
-        f"{one['verb']} {one['objectRef'].get('name', '')}"
-        + (f"/{one['objectRef']['subresource']}" if one["objectRef"].get("subresource") else "")
-        + f" {one['responseStatus']['code']}"
-        for one in writes
-        if one["objectRef"]["resource"] == resource
-    ]
 
 
 __all__ = [

@@ -18,6 +18,9 @@ from tests.integration.operator.bench import (
 from tests.support.serval import EngineSpec
 from tests.support.waiting import consistently, eventually
 
+SWEEP = 60 / 30
+"""Seconds between two sweeps: the bench's setting, in its time."""
+
 
 async def test_a4_two_operators_and_a_rolling_update_give_one_writer_and_no_double_work(bench: Bench) -> None:
     engines = [bench.serval.add_engine() for _ in range(10)]
@@ -99,9 +102,26 @@ async def test_b1_builds_that_finish_while_the_cursor_is_deleted_are_served_with
     bench.serval.delete_engine(x.id)
     for engine in (y, z):
         bench.serval.run_build(engine.id, bench.archive())
+    began = time.monotonic()
     await bench.start_operator()
+
+    async def wanted_by_the_sweep() -> None:
+        for engine in (y, z):
+            assert (await bench.engine(engine.id))["status"]["target"]["revision"] == 1
+
+    await eventually(wanted_by_the_sweep, timeout=PATIENCE, describe=bench.describe, retry_on=(KeyError,))
+    to_start = SWEEP + 8.0
+    assert time.monotonic() - began <= to_start, "a sweep, after a process that starts"
     for engine in (y, z):
         await bench.until_serves(engine.id, 1)
+
+    async def counted() -> None:
+        assert await bench.metric("serval_live_missed_builds_total") == 2
+
+    await eventually(counted, timeout=PATIENCE, describe=bench.describe)
+    bench.serval.run_build(y.id, bench.archive("second"))
+    await bench.until_serves(y.id, 2)
+    await consistently(counted, for_=2 * SWEEP, describe=bench.describe)
 
 
 async def test_b12_empty_short_and_foreign_lists_delete_nothing(bench: Bench) -> None:

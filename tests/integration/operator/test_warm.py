@@ -48,6 +48,12 @@ async def test_d13_a_window_wakes_and_holds_the_serving_revision_and_makes_none(
     await consistently(awake, for_=3.0, describe=bench.describe)
     assert (await bench.engine(engine.id))["status"]["warmUntil"]
 
+    async def told_once() -> None:
+        (wake,) = (await bench.engine(engine.id))["status"]["coldStarts"]["wakes"]
+        assert {"node", "ready"} <= set(wake["phases"])
+
+    await eventually(told_once, timeout=PATIENCE, describe=bench.describe, retry_on=(KeyError, ValueError))
+
     await bench.cluster.merge(ref, {"spec": {"warmWindows": window(timedelta(hours=2), timedelta(hours=3))}})
     await eventually(sleeps, timeout=PATIENCE, describe=bench.describe)
     assert "warmUntil" not in (await bench.engine(engine.id))["status"]

@@ -43,7 +43,9 @@ def test_d13_seven_days_follow_the_wall_clock_over_a_change_of_time(first: date)
 
 def test_windows_that_overlap_last_as_long_as_the_longest_and_hold_the_most() -> None:
     noon = datetime(2026, 12, 2, 12, tzinfo=UTC)
-    found = warmth(noon, [WarmWindow("0 6 * * *", "0 13 * * *", replicas=3), WarmWindow("0 9 * * *", "0 20 * * *")])
+    found = warmth(
+        noon, [WarmWindow("0 6 * * *", "0 13 * * *", replicas=3), WarmWindow("0 9 * * *", "0 20 * * *")]
+    )
     assert (found.replicas, found.until) == (3, noon.replace(hour=20))
     assert found.changes == noon.replace(hour=13)
 
@@ -68,7 +70,9 @@ def test_a_window_over_midnight_and_one_of_weekdays() -> None:
         (WarmWindow("0 0 30 2 *", "0 20 * * *"), "day-of-month"),
     ],
 )
-def test_a_window_that_cannot_be_read_is_told_and_keeps_no_other_from_working(window: WarmWindow, word: str) -> None:
+def test_a_window_that_cannot_be_read_is_told_and_keeps_no_other_from_working(
+    window: WarmWindow, word: str
+) -> None:
     noon = datetime(2026, 12, 2, 12, tzinfo=UTC)
     found = warmth(noon, [window, WarmWindow("0 6 * * *", "0 20 * * *")])
     assert found.replicas == 1
