@@ -54,14 +54,31 @@ def pieces_of(unit: Unit, written: Written) -> tuple[Piece, ...]:
     attention where alignment is wanted."""
     hypothesis = written.hypothesis
     rows = hypothesis.attention or ((),) * len(hypothesis.tokens)
-    pieces = []
-    for span, log_prob, row in list(
-        zip(written.token_spans, hypothesis.log_probs, rows, strict=False),
-    )[1:]:
-        carried = next((each for each in written.carried if each.target.meets(span)), None)
-        source = carried.source if carried else attended(unit, row)
-        pieces.append(Piece(span, log_prob, source, carried is not None))
-    return tuple(pieces)
+    pieces = [
+        _piece(unit, written, span, log_prob, row)
+        for span, log_prob, row in zip(
+            written.token_spans[1:], hypothesis.log_probs[1:], rows[1:], strict=False
+        )
+    ]
+    # What the model never read was put in by its place alone.
+    put_in = [
+        Piece(each.target, 0.0, each.source, copied=True)
+        for each in written.carried
+        if not any(_shows(span, each.target) for span in written.token_spans)
+    ]
+    return tuple(sorted([*pieces, *put_in], key=lambda piece: piece.span.start))
+
+
+def _piece(unit: Unit, written: Written, span: Span, log_prob: float, row: Sequence[float]) -> Piece:
+    carried = next((each for each in written.carried if _shows(span, each.target)), None)
+    if carried is not None:
+        return Piece(span, log_prob, carried.source, copied=True)
+    return Piece(span, log_prob, attended(unit, row))
+
+
+def _shows(span: Span, text: Span) -> bool:
+    """Whether a token shows something of a text."""
+    return span.start < span.end and span.meets(text)
 
 
 def attended(unit: Unit, row: Sequence[float]) -> Span | None:
