@@ -50,7 +50,7 @@ def test_words_are_in_order_apart_and_never_empty(text: str) -> None:
         ("see http://a.org/b?c=d, now", "see|http://a.org/b?c=d|,|now"),
         ("don't rock'n'roll dogs' 'tis", "don't|rock'n'roll|dogs'|'tis"),
         ("well-known 3.5 a=b x_y", "well-known|3.5|a=b|x_y"),
-        ("wait ... what!!", "wait|...|what|!|!"),
+        ("wait ... what!!", "wait|...|what|!!"),
         ("wait...", "wait|.|.."),
         ("a\u200bb\ufeffc", "a|b|c"),
         ("«Venid»", "«|Venid|»"),
