@@ -11,7 +11,7 @@ from nllb_predictor.pipeline.answer import Warned, WarningKind
 from nllb_predictor.pipeline.units import Found, Unit, Written
 from nllb_predictor.text.protect import Kind, occurrences, protected_spans
 from nllb_predictor.text.reading import Reading
-from nllb_predictor.text.scripts import amount, foreign_share, script_of
+from nllb_predictor.text.scripts import amount, foreign_share, has_letters, script_of
 from nllb_predictor.text.sentences import sentences
 
 REPAIRABLE = frozenset(
@@ -23,16 +23,14 @@ LONGEST_PERIOD = 24
 """Tokens of a repeated phrase that is still seen as one."""
 REPEATS = 3
 """So often a phrase may stand in a row in any translation (`Holy, holy, holy`), more often only if its source does."""
-SHORTEST_LOOP = 8
-"""Tokens; fewer are a row of dots or a laugh."""
 LOOP_SCORE = -10.0
 """Mean log-probability of a translation that repeats itself: the model is sure of it, and nobody should be."""
 
 OMISSION_FROM = 40.0
 OMISSION_SHARE = 0.35
 """A source of so many letters at least (see `scripts.amount`), and less than this share of them in its translation."""
-NO_SENTENCE_ENDS = frozenset({"Thai", "Laoo", "Tibt"})
-"""Scripts in which sentences are not told apart by marks."""
+LOST_SENTENCE_SHARE = 0.6
+"""As before, where sentences that were not split became fewer. That alone is no fault: translators join them."""
 
 FOREIGN_SHARE = 0.5
 FEW_WORDS = 3
@@ -105,13 +103,13 @@ def loop(unit: Unit, written: Written) -> _Fault | None:
     """A phrase over and over again, more often than the source has any."""
     tokens = written.hypothesis.tokens
     count, start, end = longest_repeat(tokens)
-    if count <= REPEATS or end - start < SHORTEST_LOOP:
-        return None
-    if count <= longest_repeat(unit.segment.tokens)[0] + 1:
+    if count <= max(REPEATS, longest_repeat(unit.segment.tokens)[0] + 1):
         return None
     period = (end - start) // count
     spans = written.token_spans[start : start + period]
     phrase = written.text[spans[0].start : spans[-1].end].strip()
+    if not has_letters(phrase):
+        return None
     return _Fault(WarningKind.LOOP, f"The same words {count} times in a row: {phrase}", (phrase,))
 
 
@@ -142,10 +140,12 @@ def omission(unit: Unit, written: Written) -> _Fault | None:
         return _Fault(WarningKind.OMISSION, "Nothing was translated.")
     if source >= OMISSION_FROM and target < OMISSION_SHARE * source:
         return _Fault(WarningKind.OMISSION, "The translation is much shorter than its source.")
-    if unit.sentences > 1 and script_of(unit.pair.target) not in NO_SENTENCE_ENDS:
+    if unit.sentences > 1 and target < LOST_SENTENCE_SHARE * source:
         count = len(sentences(Reading.of(written.text), unit.pair.target))
         if count < unit.sentences:
-            return _Fault(WarningKind.OMISSION, f"{unit.sentences} sentences became {count}.")
+            return _Fault(
+                WarningKind.OMISSION, f"{unit.sentences} sentences became {count}, and much shorter."
+            )
     return None
 
 

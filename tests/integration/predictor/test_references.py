@@ -4,6 +4,7 @@ Every expected value was written by transformers from the same checkpoint, in fl
 """
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -115,9 +116,15 @@ def test_int8_keeps_the_quality(
     assert abs(difference) <= INT8_CHRF_TOLERANCE
 
 
+REPEATED = re.compile(r"(\w{1,3})\1{3}|\b(\w+(?: \w+){0,2})(?:,? \2){3}\b")
+"""The same four times in a row: what the server does not let pass."""
+
+
 @pytest.mark.parametrize("name", SEARCHES)
 def test_the_served_answers_are_those_of_transformers(any_pair_predictor: Predictor, name: str) -> None:
-    wanted = references(name)
+    """All but the few in which the model repeats itself; the server has those tried again."""
+    wanted = [each for each in references(name) if not REPEATED.search(each.text)]
+    assert len(wanted) >= 400
     with httpx.Client(base_url=any_pair_predictor.url, timeout=60) as client:
         for start in range(0, len(wanted), 50):
             batch = wanted[start : start + 50]
@@ -144,5 +151,6 @@ def _request(batch: Sequence[Reference], beams: int) -> dict[str, object]:
             column("target_language", [each.target_language for each in batch]),
         ],
         "outputs": [{"name": "translation"}, {"name": "score"}],
-        "parameters": {"beam_size": beams},
+        # Whole verses, as the references are.
+        "parameters": {"beam_size": beams, "split_sentences": False, "copy_untranslatable": False},
     }
