@@ -152,6 +152,13 @@ def occupies_place(status: EngineStatus, service: ServiceState | None) -> bool:
     return rolling and not (service is not None and service.initial_scale == 0)
 
 
+def place_of(status: EngineStatus, service: ServiceState | None) -> Phase | None:
+    """The phase in which an engine counts among those that work side by side; a rollout that waits counts as done."""
+    if status.target is None or status.target.phase is not Phase.ROLLING_OUT:
+        return status.target.phase if status.target else None
+    return Phase.ROLLING_OUT if occupies_place(status, service) else Phase.SERVING
+
+
 def _free_place(round_: Round) -> bool:
     return round_.observed.busy_rollouts < round_.policy.max_rolling
 
@@ -164,7 +171,13 @@ def _advance(
     if drifted is not None:
         return drifted
     revision = newest(goal, service, round_.observed.revisions)
-    if revision is not None and _promoted(revision, service, round_):
+    # Its record in the status says that it serves: with an address, without which clients could not follow.
+    recorded = (
+        revision is not None
+        and status.serving is not None
+        and status.serving.knative_revision == revision.name
+    )
+    if revision is not None and recorded and _promoted(revision, service, round_):
         return Stage(replace(status, target=replace(target, phase=Phase.SERVING, next_retry=None)))
     if target.phase is Phase.BACKING_OFF:
         return _retry(goal, target, service, status, round_)

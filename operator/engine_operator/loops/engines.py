@@ -183,7 +183,7 @@ class EngineLoop:
         if looked.revision != memory.revision:
             memory.revision, memory.listed_at = looked.revision, None
         memory.phase, memory.settled = looked.phase, looked.fingerprint
-        self._board.enters(key, looked.phase)
+        self._board.enters(key, Phase.SERVING if looked.aside else looked.phase)
         self.schedule(key, self._wait(memory, looked))
 
     def _wait(self, memory: _Memory, looked: Looked) -> float:

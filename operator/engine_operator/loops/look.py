@@ -22,6 +22,7 @@ from engine_operator.domain.engine import EngineSpec
 from engine_operator.domain.observed import EngineStatus, Phase, ProcessFailure
 from engine_operator.domain.plan import plan
 from engine_operator.domain.policy import Policy
+from engine_operator.domain.rollout import place_of
 from engine_operator.domain.transitions import events_between
 from engine_operator.domain.warm import wanted_warmth
 from engine_operator.errors import (
@@ -79,6 +80,8 @@ class Looked:
     """What became of a look."""
 
     phase: Phase | None = None
+    aside: bool = False
+    """Its rollout waits for a first caller, and takes no place from the others meanwhile."""
     acted: bool = False
     """Something was changed: look again soon."""
     passing: OperatorError | None = None
@@ -125,7 +128,7 @@ class Looker:
         round_, around = gathered
         actions = plan(round_.desired, round_.observed, round_.now, self._policy)
         planned = _planned(actions, round_)
-        self._others.enters(key, planned.target.phase if planned.target else None)
+        self._others.enters(key, place_of(planned, round_.observed.service))
         executor = self._neighbourhood.executor(round_.desired.engine)
         outcome = await executor.run(actions)
         if outcome.error is not None:
@@ -183,6 +186,7 @@ class Looker:
             )
         return Looked(
             phase=status.target.phase if status.target else None,
+            aside=_aside(status, round_),
             next_retry=status.target.next_retry if status.target else None,
             passing=error if status.target is None or status.target.phase is not Phase.BACKING_OFF else None,
         )
@@ -194,11 +198,16 @@ def _planned(actions: Sequence[Action], round_: Round) -> EngineStatus:
     return written.status if written else round_.observed.status
 
 
+def _aside(status: EngineStatus, round_: Round) -> bool:
+    return status.target is not None and place_of(status, round_.observed.service) is not status.target.phase
+
+
 def _looked(round_: Round, status: EngineStatus, actions: Sequence[Action]) -> Looked:
     service = round_.observed.service
     moving = any(not pod.ready for pod in round_.observed.pods) or (service is not None and service.deleting)
     return Looked(
         phase=status.target.phase if status.target else None,
+        aside=_aside(status, round_),
         acted=any(not isinstance(action, HoldRevision) for action in actions),
         moving=moving,
         next_retry=status.target.next_retry if status.target else None,

@@ -12,7 +12,7 @@ from engine_operator.cluster.client import ClusterClient, ObjectRef
 from engine_operator.cluster.crs import engine_spec
 from engine_operator.cluster.engine_status import read_engine_status
 from engine_operator.cluster.events import EventRecorder
-from engine_operator.cluster.facts import created
+from engine_operator.cluster.facts import created, service_state
 from engine_operator.cluster.identity import ClusterIdentity
 from engine_operator.cluster.knative import knative_settings
 from engine_operator.cluster.phases import PhaseReader
@@ -23,6 +23,7 @@ from engine_operator.domain.engine import EngineSpec, ModelSpec
 from engine_operator.domain.keys import EngineId
 from engine_operator.domain.observed import KnativeSettings
 from engine_operator.domain.policy import Policy
+from engine_operator.domain.rollout import place_of
 from engine_operator.domain.serval_facts import servable
 from engine_operator.errors import ClusterError, LeaseLost, OperatorError, UsageError
 from engine_operator.health import Pulse
@@ -108,7 +109,8 @@ class Work:
         self._engines = EngineLoop(
             self._inbox, looker, self._board, engine_rhythm(settings), settings.parallel_engines
         )
-        self._orphans = Orphans(self._cluster, self._sources, self._policy.deletion.grace)
+        every = settings.seconds(settings.collect_every)
+        self._orphans = Orphans(self._cluster, self._sources, self._policy.deletion.grace, every)
         self._knative = await knative_settings(self._cluster, settings.knative_namespace)
         try:
             async with asyncio.TaskGroup() as group:
@@ -214,7 +216,8 @@ class Work:
             around = self._sources.known_around(engine)
             status = read_engine_status(objects.engine.get("status") or {})
             if status.target is not None and self._board.phase(key) is None:
-                self._board.enters(key, status.target.phase)
+                service = service_state(objects.service) if objects.service else None
+                self._board.enters(key, place_of(status, service))
             settled = self._engines.settled_with(key)
             if (
                 around is None
@@ -228,7 +231,10 @@ class Work:
         while True:
             for namespace in self._namespaces:
                 survey = await self._reader.survey(namespace)
-                self._offer(namespace, survey, self._without_sweep(survey))
+                engines = self._without_sweep(survey)
+                self._offer(namespace, survey, engines)
+                models = {engine.engine_id for engine in engines if isinstance(engine.origin, ModelSpec)}
+                await self._orphans.collect_models(namespace, models)
             await asyncio.sleep(self._settings.seconds(self._settings.sweep_every))
 
     def _without_sweep(self, survey: Survey) -> list[EngineSpec]:

@@ -4,34 +4,83 @@ Refuses to look in a folder that is not marked as this source's alone, and while
 """
 
 import logging
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from engine_operator.cluster.client import ClusterClient
 from engine_operator.cluster.crs import engine_spec
 from engine_operator.cluster.facts import named_key
 from engine_operator.cluster.resources import ENGINES, INFERENCE_SERVICES, JOBS, PODS, REVISIONS
-from engine_operator.context import SourceContext
+from engine_operator.context import SourceContext, StoreState
 from engine_operator.domain import wire
 from engine_operator.domain.collect import collect_orphans
 from engine_operator.domain.keys import ArtifactKey, EngineId
 from engine_operator.errors import StoreError, UsageError
+from engine_operator.executor import Executor
 from engine_operator.loops.sources import Sources
 
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class _Models:
+    """Persons' models of a namespace, as last seen."""
+
+    alive: frozenset[EngineId]
+    next: float
+    """Clock reading of the next search that nothing else asks for."""
+    left: bool = False
+    """The last search found something that is not old enough, or still named."""
+
+
 class Orphans:
     """Collects for one process."""
 
-    def __init__(self, cluster: ClusterClient, sources: Sources, grace: timedelta) -> None:
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        sources: Sources,
+        grace: timedelta,
+        every: float = 3600.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`every`: seconds between two searches for what persons' models left, besides those after a deletion."""
         self._cluster = cluster
         self._sources = sources
         self._grace = grace
+        self._every = every
+        self._clock = clock
+        self._models: dict[str, _Models] = {}
 
     async def collect(self, context: SourceContext) -> bool:
         """Collect what is old enough and named by nothing; True if orphans are left for later. Raises ClusterError."""
-        store, namespace = context.storage.store, context.source.namespace
-        if store is None or not context.storage.alone or context.problem is not None:
+        if context.problem is not None:
+            return False
+        executor = self._sources.source_executor(context.source)
+        return await self._collect(context.source.namespace, context.storage, executor)
+
+    async def collect_models(self, namespace: str, alive: Collection[EngineId]) -> None:
+        """The same for persons' models: at intervals, and after a deletion until everything is gone.
+
+        Looked for in the stores that models of this process's time named. A model that is deleted while no operator
+        runs, and whose store no other model names, keeps its artifacts.
+        """
+        seen = self._models.setdefault(namespace, _Models(frozenset(alive), self._clock()))
+        due = seen.left or seen.alive - set(alive) or self._clock() >= seen.next
+        if not due:
+            self._models[namespace] = replace(seen, alive=frozenset(alive))
+            return
+        left = False
+        for place, storage in self._sources.model_stores(namespace):
+            left |= await self._collect(namespace, storage, self._sources.model_executor(namespace, place))
+        self._models[namespace] = _Models(frozenset(alive), self._clock() + self._every, left)
+
+    async def _collect(self, namespace: str, storage: StoreState, executor: Executor) -> bool:
+        """One folder; True if orphans are left for later."""
+        store = storage.store
+        if store is None or not storage.alone:
             return False
         try:
             alive = await self._engines(namespace)
@@ -43,7 +92,7 @@ class Orphans:
             log.warning("orphaned artifacts could not be listed: %s", error)
             return False
         actions = collect_orphans(stored, alive, await self._named(namespace), datetime.now(UTC), self._grace)
-        outcome = await self._sources.source_executor(context.source).run(actions)
+        outcome = await executor.run(actions)
         if outcome.error is not None:
             log.warning("orphaned artifacts could not be collected: %s", outcome.error)
         elif actions:

@@ -100,6 +100,22 @@ class _SourceResolver:
 
 
 @dataclass(frozen=True)
+class _ModelResolver:
+    """What actions on the folder of persons' models need."""
+
+    sources: "Sources"
+    namespace: str
+    kept: ObjectStore
+
+    async def serval(self) -> ServalClient:
+        raise ServalUnreachable("persons' models belong to no ServalSource")
+
+    async def store(self) -> ArtifactStore:
+        installation = await self.sources.installation(self.namespace, None)
+        return await self.sources.stores.open(self.namespace, self.kept, installation)
+
+
+@dataclass(frozen=True)
 class Tools:
     """What one process shares."""
 
@@ -175,6 +191,14 @@ class Sources:
     def source_executor(self, source: SourceSpec) -> Executor:
         """What carries out actions that belong to a source rather than to one of its engines."""
         return Executor(self.tools.cluster, self.tools.events, _SourceResolver(self, source))
+
+    def model_stores(self, namespace: str) -> list[tuple[ObjectStore, StoreState]]:
+        """Stores of persons' models, as they were when a model of this process's time was last looked at."""
+        return [(place, state) for (where, place), (_, state) in self._models.items() if where == namespace]
+
+    def model_executor(self, namespace: str, place: ObjectStore) -> Executor:
+        """What carries out actions on the folder of persons' models in one store."""
+        return Executor(self.tools.cluster, self.tools.events, _ModelResolver(self, namespace, place))
 
     async def place(self, engine: EngineSpec, context: SourceContext | None) -> tuple[ObjectStore, str]:
         """Where an engine's artifacts are: store and installation. Raises ClusterError."""

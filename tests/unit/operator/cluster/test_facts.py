@@ -148,7 +148,7 @@ def test_an_evicted_pod_and_an_image_that_is_not_there_are_failures_and_a_first_
 
 def test_a_least_scale_is_ours_only_if_we_applied_it() -> None:
     name = "autoscaling.knative.dev/min-scale"
-    fields = {"f:metadata": {"f:annotations": {f"f:{name}": {}}}}
+    fields: dict[str, Any] = {"f:metadata": {"f:annotations": {f"f:{name}": {}}}}
     item: dict[str, Any] = {"metadata": {"annotations": {name: "1"}}}
     assert held_scale(item) is None
     item["metadata"]["managedFields"] = [{"manager": "controller", "operation": "Update", "fieldsV1": fields}]
