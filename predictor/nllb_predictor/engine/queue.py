@@ -221,7 +221,7 @@ class Queue:
         )
         lead = lanes[key].first()
         batch = [lead]
-        if not lead.run.alone:
+        if fills_up(lead):
             most = share(len(self) + running, self._limits)
             batch = self._filled(lead, self._fitting(lead, lanes), self._budget(priority, now), most)
         self._remove(batch)
@@ -299,6 +299,11 @@ def _before(one: Priority, other: Priority) -> bool:
     """Whether `one` is served before `other` or with it."""
     order = list(Priority)
     return order.index(one) <= order.index(other)
+
+
+def fills_up(lead: Item) -> bool:
+    """Whether others may join the batch that `lead` leads."""
+    return not lead.run.alone
 
 
 def compatible(lead: Item, other: Item) -> bool:

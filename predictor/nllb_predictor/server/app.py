@@ -81,6 +81,8 @@ class NllbServer(ModelServer):  # type: ignore[misc]
         for name in served.all:
             self.register_model(model, name)
         self._stop = asyncio.Event()
+        self.ports: Ports | None = None
+        """Known once the process listens."""
 
     def run(self) -> None:
         """Serve until a signal or a failed load; raises the load's error."""
@@ -94,7 +96,7 @@ class NllbServer(ModelServer):  # type: ignore[misc]
         rest = self._make_rest()
         serving = asyncio.create_task(rest.serve(sockets=[listener]))
         grpc_server = make_server(self.dataplane, self._settings)
-        ports = Ports(listener.getsockname()[1], self._bind(grpc_server))
+        ports = self.ports = Ports(listener.getsockname()[1], self._bind(grpc_server))
         await grpc_server.start()
         await rest.answers.wait()
         self._lifecycle.since_start(PhaseName.PYTHON)

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from nllb_predictor.engine.domain import How, Hypothesis, Search, Segment
+from nllb_predictor.engine.queue import Item
 from nllb_predictor.engine.scheduler import Admission, Limits, Scheduler
+from nllb_predictor.engine.times import Work
 from nllb_predictor.errors import BadRequest, DeadlineExceeded, OutOfMemory, Overloaded, ShuttingDown
 from tests.support.cases import case
 from tests.support.waiting import eventually
@@ -23,6 +25,7 @@ class SmallEngine:
     room: int = 1000
     batches: list[tuple[int, How]] = field(default_factory=list)
     running: int = 0
+    sized: bool = False
     gate: threading.Event = field(default_factory=threading.Event)
 
     def run(self, segments: Sequence[Segment], how: How) -> list[tuple[Hypothesis, ...]]:
@@ -35,9 +38,8 @@ class SmallEngine:
         if any("broken" in segment.tokens for segment in segments):
             raise RuntimeError("broken")
         assert isinstance(how, Search)
-        return [
-            (Hypothesis((segment.target, *segment.tokens), -float(how.beams), True),) for segment in segments
-        ]
+        score = -float(how.beams) - (len(segments) / 1000 if self.sized else 0)
+        return [(Hypothesis((segment.target, *segment.tokens), score, True),) for segment in segments]
 
 
 @pytest.fixture
@@ -156,7 +158,17 @@ async def test_the_work_of_a_caller_that_leaves_is_dropped(engine: SmallEngine, 
     assert engine.batches == [(1, GREEDY)]
 
 
-async def test_a_batch_without_memory_is_halved_until_the_culprit_is_alone(
+def _all_or_nothing(self: Scheduler, batch: list[Item]) -> None:
+    try:
+        results = self._engine.run([item.segment for item in batch], batch[0].run.how)
+    except OutOfMemory as error:
+        self._fail(batch, error)
+    else:
+        self._answer(batch, results, 0.0)
+
+
+@case("p45", breaks="nllb_predictor.engine.scheduler:Scheduler._compute", naive=_all_or_nothing)
+async def test_p45_a_batch_without_memory_is_halved_until_the_culprit_is_alone(
     engine: SmallEngine, scheduler: Scheduler
 ) -> None:
     first = await hold(engine, scheduler)
@@ -169,6 +181,113 @@ async def test_a_batch_without_memory_is_halved_until_the_culprit_is_alone(
     with pytest.raises(OutOfMemory):
         await culprit
     assert (await submit(scheduler, segments("after"), GREEDY, 30))[0].tokens[1] == "after"
+
+
+def _once_more_in_a_plain_way(self: Scheduler, batch: list[Item]) -> None:
+    segments, how = [item.segment for item in batch], batch[0].run.how
+    try:
+        results = self._engine.run(segments, how)
+    except OutOfMemory:
+        results = [self._engine.run([segment], Search(1, 256))[0] for segment in segments]
+    self._answer(batch, results, 0.0)
+
+
+@case("p14", breaks="nllb_predictor.engine.scheduler:Scheduler._compute", naive=_once_more_in_a_plain_way)
+async def test_p14_after_a_memory_error_every_setting_and_token_is_as_before(
+    engine: SmallEngine, scheduler: Scheduler
+) -> None:
+    how = Search(4, 77, patience=2.0, hypotheses=2, attention=True, no_repeat_ngram=3)
+    curly = segments("“Come,”", "he", "said,", "‘now.’")
+    engine.room = 1
+    shy = await submit(scheduler, curly, how, 30)
+    assert set(engine.batches) == {(1, how)}
+    engine.room = 1000
+    assert await submit(scheduler, curly, how, 30) == shy
+    assert engine.batches[-1] == (4, how)
+
+
+@case("p24", breaks="nllb_predictor.engine.queue:fills_up", naive=lambda lead: True)
+async def test_p24_a_deterministic_text_is_computed_alone_inside_a_burst_too(
+    engine: SmallEngine, scheduler: Scheduler
+) -> None:
+    """The small engine's scores depend on the size of the batch, as those of a real one may in the last digits."""
+    engine.sized = True
+
+    async def ask(word: str, deterministic: bool) -> Hypothesis:
+        with scheduler.admit(Admission(1, 30, deterministic=deterministic)) as ticket:
+            return (await ticket.run(segments(word), GREEDY))[0][0]
+
+    alone = await ask("€27.40", True)
+    first = await hold(engine, scheduler)
+    burst = [asyncio.create_task(ask(word, False)) for word in "abc"]
+    within = asyncio.create_task(ask("€27.40", True))
+    burst += [asyncio.create_task(ask(word, False)) for word in "def"]
+    await eventually(lambda: scheduler.waiting == 7)
+    engine.gate.set()
+    assert await within == alone
+    others = await asyncio.gather(*burst)
+    assert any(found.score != alone.score for found in others)
+    await first
+
+
+async def test_later_runs_of_a_call_are_not_refused_by_a_full_queue(
+    engine: SmallEngine, scheduler: Scheduler
+) -> None:
+    with scheduler.admit(Admission(1, 30)) as ticket:
+        await ticket.run(segments("a"), GREEDY)
+        first = await hold(engine, scheduler)
+        waiting = asyncio.create_task(submit(scheduler, segments(*"abcdefgh"), GREEDY, 30))
+        await eventually(lambda: scheduler.waiting == 8)
+        later = asyncio.create_task(ticket.run(segments("later"), BEAM))
+        await eventually(lambda: scheduler.waiting == 9)
+        engine.gate.set()
+        assert (await later)[0][0].tokens[1] == "later"
+    await asyncio.gather(first, waiting)
+    assert engine.batches[2] == (1, BEAM), "before the new call, though it came after it"
+
+
+async def test_room_that_a_call_was_promised_is_kept_until_it_runs_or_leaves(scheduler: Scheduler) -> None:
+    with scheduler.admit(Admission(6, 30)):
+        with pytest.raises(Overloaded):
+            await submit(scheduler, segments("x", "y", "z"), GREEDY, 30)
+        assert await submit(scheduler, segments("x", "y"), GREEDY, 30)
+    assert len(await submit(scheduler, segments(*"abcdefgh"), GREEDY, 30)) == 8
+
+
+async def test_one_named_caller_cannot_fill_the_queue_for_the_others(
+    engine: SmallEngine, scheduler: Scheduler
+) -> None:
+    first = await hold(engine, scheduler)
+
+    async def ask(caller: str, *words: str) -> None:
+        with scheduler.admit(Admission(len(words), 30, caller=caller)) as ticket:
+            await ticket.run(segments(*words), GREEDY)
+
+    flood = asyncio.create_task(ask("flood", "a", "b", "c"))
+    await eventually(lambda: scheduler.waiting == 3)
+    with pytest.raises(Overloaded, match="this caller"):
+        await ask("flood", "d", "e")
+    other = asyncio.create_task(ask("other", "x", "y"))
+    await eventually(lambda: scheduler.waiting == 5)
+    engine.gate.set()
+    await asyncio.gather(first, flood, other)
+
+
+async def test_a_queue_that_is_longer_than_the_callers_time_refuses_and_says_when(
+    engine: SmallEngine, scheduler: Scheduler
+) -> None:
+    times = scheduler._times
+    for _ in range(20):
+        times.saw(Work(10, 100), 4, 40.0)
+    first = await hold(engine, scheduler)
+    waiting = asyncio.create_task(submit(scheduler, segments(*"abcde"), GREEDY, 300))
+    await eventually(lambda: scheduler.waiting == 5)
+    with pytest.raises(Overloaded, match="s long") as refused:
+        await submit(scheduler, segments("x"), GREEDY, 5)
+    assert refused.value.retry_after is not None
+    assert refused.value.retry_after > 1
+    engine.gate.set()
+    await asyncio.gather(first, waiting)
 
 
 async def test_an_engine_error_reaches_its_callers_and_the_worker_lives(scheduler: Scheduler) -> None:
