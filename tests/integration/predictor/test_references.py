@@ -116,7 +116,7 @@ def test_int8_keeps_the_quality(
     assert abs(difference) <= INT8_CHRF_TOLERANCE
 
 
-REPEATED = re.compile(r"(\w{1,3})\1{3}|\b(\w+(?: \w+){0,2})(?:,? \2){3}\b")
+REPEATED = re.compile(r"(\w{1,3})\1{3}|\b(\w+(?: \w+){0,2})(?:,? \2){3}")
 """The same four times in a row: what the server does not let pass."""
 
 
@@ -124,7 +124,7 @@ REPEATED = re.compile(r"(\w{1,3})\1{3}|\b(\w+(?: \w+){0,2})(?:,? \2){3}\b")
 def test_the_served_answers_are_those_of_transformers(any_pair_predictor: Predictor, name: str) -> None:
     """All but the few in which the model repeats itself; the server has those tried again."""
     wanted = [each for each in references(name) if not REPEATED.search(each.text)]
-    assert len(wanted) >= 400
+    assert len(wanted) >= 390
     with httpx.Client(base_url=any_pair_predictor.url, timeout=60) as client:
         for start in range(0, len(wanted), 50):
             batch = wanted[start : start + 50]
