@@ -20,6 +20,7 @@ from nllb_predictor.server import app
 from nllb_predictor.server.lifecycle import Lifecycle, PhaseName
 from nllb_predictor.server.sdk import messages, services
 from nllb_predictor.settings import ServeSettings
+from nllb_predictor.text.unknown import Tally
 from tests.support.waiting import eventually
 
 HELD_SECONDS = 10
@@ -51,6 +52,7 @@ class Loaded:
     def __init__(self, engine: Shouting) -> None:
         self.scheduler = Scheduler(engine, Limits(queue=4, batch=2))
         self.service = self
+        self.unknown = Tally()
 
     async def translate(self, request: TranslateRequest) -> list[Translation]:
         admission = Admission(len(request.asks), request.timeout, request.priority, request.caller)

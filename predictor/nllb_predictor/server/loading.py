@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nllb_predictor.convert.names import GENERATION_FILE
 from nllb_predictor.errors import ModelUnloadable, PredictorError, UsageError, WrongArtifact
+from nllb_predictor.jsonfiles import read_json_object
 from nllb_predictor.server.lifecycle import Lifecycle, PhaseName, State
 from nllb_predictor.server.statistics import Statistics
 from nllb_predictor.settings import ServeSettings
@@ -76,6 +78,7 @@ class Loaded:
             "intraThreads": self.info.intra_threads,
             "maxInputTokens": max_input_tokens(self.settings, self.info),
             "maxOutputTokens": self.settings.max_output_tokens,
+            "checkpointMaxLength": checkpoint_max_length(self.model.folder),
             "beamSize": self.settings.beam_size,
         }
         return {name: "" if value is None else str(value) for name, value in facts.items()}
@@ -84,6 +87,15 @@ class Loaded:
 def max_input_tokens(settings: ServeSettings, info: "EngineInfo") -> int:
     """Tokens that a segment may have: what is allowed, and what the model has positions for."""
     return min(settings.max_input_tokens, info.max_positions)
+
+
+@cache
+def checkpoint_max_length(folder: Path) -> int | None:
+    """The length limit that the model's own files name, if any. It is told, not obeyed: a missing one means 20 to the
+    library that wrote the files, and a fine-tuned one is that of its training texts."""
+    path = folder / GENERATION_FILE
+    limit = read_json_object(path).get("max_length") if path.exists() else None
+    return limit if isinstance(limit, int) else None
 
 
 class LoadingThread:

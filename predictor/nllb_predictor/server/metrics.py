@@ -41,6 +41,10 @@ WAIT_SECONDS = Histogram(
 READ_TOKENS = Counter("serval_live_source_tokens_total", "Tokens that the engine read.")
 DECODE_TOKENS = Counter("serval_live_decode_tokens_total", "Tokens that the engine wrote, best hypotheses.")
 WARNINGS = Counter("serval_live_warnings_total", "Warnings that answers carried, by kind.", ["kind"])
+UNKNOWN_RATE = Gauge(
+    "serval_live_unknown_rate",
+    "Share of all characters sent that the model cannot read, since it was loaded.",
+)
 MEMORY = Gauge("serval_live_memory_bytes", "Memory of this process and so of its engine.", ["kind"])
 
 
@@ -80,6 +84,7 @@ def observe(lifecycle: Lifecycle) -> None:
     loaded = lifecycle.loaded
     QUEUE.set(loaded.scheduler.waiting if loaded else 0)
     RUNNING.set(lifecycle.running)
+    UNKNOWN_RATE.set(loaded.service.unknown.rate if loaded else 0)
     READY.set(lifecycle.ready)
     for phase, seconds in lifecycle.phases.items():
         PHASE.labels(phase).set(seconds)

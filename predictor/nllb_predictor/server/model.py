@@ -82,6 +82,8 @@ class NllbModel(Model):  # type: ignore[misc]
             asks = outputs.with_count(asks, request.options.hypotheses)
             results: list[Translation] = await loaded.service.translate(request)
             metrics.SEGMENTS.inc(len(results))
+            for each in (warning for result in results for warning in result.warnings):
+                metrics.warned(each.kind)
             answer = InferAnswer(
                 self._served.name,
                 loaded.version,

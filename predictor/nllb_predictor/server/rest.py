@@ -50,6 +50,7 @@ class RestApi:
             get("/v2/models", self.models),
             *(get(path, self.model_metadata) for path in (model, version)),
             *(get(path + "/ready", self.model_ready) for path in (model, version)),
+            get(model + "/debug/unknown", self.unknown),
             *(post(path + "/infer", self.infer) for path in (model, version)),
             *(get(path + "/config", self.configuration) for path in (model, version)),
             *(get(path + "/stats", self.statistics) for path in (model, version)),
@@ -95,6 +96,14 @@ class RestApi:
         if not await self._plane.model_ready(name):
             raise NotReady(f"The model is not ready: {self._lifecycle.state.value}.")
         return answer({"name": name, "ready": True})
+
+    async def unknown(self, request: Request) -> Response:
+        """Characters that the model cannot read, with their counts since it was loaded."""
+        self._plane.require(request.path_params["name"])
+        loaded = self._lifecycle.loaded
+        if loaded is None:
+            raise NotReady(f"The model is not ready: {self._lifecycle.state.value}.")
+        return answer(loaded.service.unknown.report())
 
     async def metrics(self, request: Request) -> Response:
         metrics.observe(self._lifecycle)
