@@ -35,8 +35,9 @@ def nodes(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str,
         yield from nodes(node["items"], f"{path}[]")
 
 
-def test_both_resources_have_the_same_serving_block() -> None:
-    assert spec("servalsources")["serving"] == spec("translationengines")["serving"]
+@pytest.mark.parametrize("block", ["serving", "policy", "warmWindows", "quantization"])
+def test_both_resources_have_the_same_blocks_since_one_is_the_others_default(block: str) -> None:
+    assert spec("servalsources")[block] == spec("translationengines")[block]
 
 
 def test_serving_block_has_exactly_the_fields_of_the_domain() -> None:
@@ -57,6 +58,7 @@ def test_serving_block_has_exactly_the_fields_of_the_domain() -> None:
         (("rollout", "strategy"), engine.Strategy),
         (("rollout", "start"), engine.RolloutStart),
         (("quantization",), keys.Quantization),
+        (("policy", "reconvert"), engine.Reconvert),
     ],
 )
 def test_enums_have_the_words_of_the_domain(path: tuple[str, ...], words: Any) -> None:
