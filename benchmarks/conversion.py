@@ -63,11 +63,14 @@ def _archive(source: Path) -> Path:
 
 
 def _gunzip_seconds(path: Path) -> float:
+    """Inflating alone, in blocks that stay in the processor's cache: the quickest that zlib does it."""
     started = time.monotonic()
     inflate = zlib.decompressobj(31)
     with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            inflate.decompress(chunk)
+        while rest := file.read(1 << 14):
+            while rest:
+                inflate.decompress(rest, 1 << 16)
+                rest = inflate.unconsumed_tail
     return time.monotonic() - started
 
 
@@ -84,12 +87,18 @@ def run() -> Report:
             theirs.append(_theirs(source, out))
         limited = {q: _ours(source, out, q, int(size * share)) for q, share in LIMITS.items()}
         archive = _archive(source)
-        gunzip = _gunzip_seconds(archive)
-        from_archive = _ours(archive, out)
+        archives = [(_gunzip_seconds(archive), _ours(archive, out)) for _ in range(PAIRS)]
     figures = [
         median_figure("folder to int8, self-test included", [r.seconds for r in ours], "s", "<=", 10),
         median_figure("peak anonymous memory", [r.peak_anonymous / size for r in ours], "of the checkpoint"),
-        Figure(".tar.gz to int8 minus its gunzip time", from_archive.seconds - gunzip, "s", "<=", 10),
+        median_figure(
+            ".tar.gz to int8 minus its gunzip time",
+            [r.seconds - alone for alone, r in archives],
+            "s",
+            "<=",
+            10,
+        ),
+        median_figure("gunzip alone", [alone for alone, _ in archives], "s"),
         *(
             Figure(f"{q} succeeds in a memory cgroup of {LIMITS[q]} x", float(r.code == 0), "", "==", 1)
             for q, r in limited.items()
@@ -105,12 +114,12 @@ def run() -> Report:
             "x ours",
         ),
     ]
-    if any(r.code for r in [*ours, from_archive]):
+    if any(r.code for r in [*ours, *(r for _, r in archives)]):
         raise RuntimeError("our own conversion failed; see above")
     method = (
         f"Widened trained model, float32, {size / 2**20:.0f} MiB, page cache warm, {PAIRS} interleaved pairs."
     )
-    return Report("conversion", method, tuple(figures), (f"gunzip alone took {gunzip:.1f} s",))
+    return Report("conversion", method, tuple(figures))
 
 
 if __name__ == "__main__":

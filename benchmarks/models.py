@@ -50,9 +50,10 @@ def warm(folder: Path) -> None:
 
 
 def converted(quantization: str) -> Path:
-    """The widened model converted by us; made on first use."""
+    """The widened model converted by us, as this tree converts; made on first use."""
     source = widened()
-    sources = sorted((ROOT / "predictor" / "nllb_predictor" / "convert").glob("*.py"))
+    package = ROOT / "predictor" / "nllb_predictor"
+    sources = [*sorted((package / "convert").glob("*.py")), package / "probes.py"]
     target = cache() / f"{source.name}-{quantization}-{_key(*sources)}"
     if not (target / "manifest.json").exists():
         subprocess.run(
