@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+from nllb_predictor.commands.arguments import add_commands
 from nllb_predictor.convert.command import add_convert_command
 from nllb_predictor.errors import NoMemory, PredictorError
 from nllb_predictor.fetch import add_fetch_command
@@ -25,12 +26,15 @@ TERMINATION_LOG = "/dev/termination-log"
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    top = argparse.ArgumentParser(prog="nllb-predictor", description="Convert, fetch and serve NLLB models.")
+    top = argparse.ArgumentParser(
+        prog="nllb-predictor", description="Convert, fetch, serve and try NLLB models."
+    )
     top.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and leave")
     subparsers = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_convert_command(subparsers)
     add_fetch_command(subparsers)
     add_serve_command(subparsers)
+    add_commands(subparsers)
     return top
 
 

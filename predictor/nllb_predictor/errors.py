@@ -55,6 +55,7 @@ to format for a protocol: the mapping to HTTP and gRPC is one table in the serve
     │   ├── Overloaded                  the queue is full
     │   ├── DeadlineExceeded            not done within the caller's time
     │   └── OutOfMemory                 the device has no room for this batch
+    ├── CallFailed                      a running server that a command asked did not answer, or refused
     └── UsageError                      arguments contradict each other
 """
 
@@ -260,6 +261,12 @@ class HubRefused(FetchError):
     reason, exit_code = "HubRefused", 42
 
 
+class CallFailed(PredictorError):
+    """A running server that a command asked did not answer, or refused."""
+
+    reason, exit_code = "CallFailed", 60
+
+
 class LoadError(PredictorError):
     """This process cannot serve what it was told to serve. It writes why and exits."""
 
@@ -267,36 +274,31 @@ class LoadError(PredictorError):
 class WrongArtifact(LoadError):
     """The manifest that was found names another engine, revision or checksum than the settings do."""
 
-    reason = "WrongArtifact"
-    exit_code = 50
+    reason, exit_code = "WrongArtifact", 50
 
 
 class DeviceMissing(LoadError):
     """The settings demand a device that is not there."""
 
-    reason = "DeviceMissing"
-    exit_code = 51
+    reason, exit_code = "DeviceMissing", 51
 
 
 class ModelUnloadable(LoadError):
     """The files are whole, and still CTranslate2 or the tokenizer cannot open them."""
 
-    reason = "ModelUnloadable"
-    exit_code = 52
+    reason, exit_code = "ModelUnloadable", 52
 
 
 class ProbeMismatch(LoadError):
     """The manifest's probe sentences do not translate on this device as they did when the model was converted."""
 
-    reason = "ProbeMismatch"
-    exit_code = 53
+    reason, exit_code = "ProbeMismatch", 53
 
 
 class PortTaken(LoadError):
     """The address cannot be listened on."""
 
-    reason = "PortTaken"
-    exit_code = 54
+    reason, exit_code = "PortTaken", 54
 
 
 class RequestError(PredictorError):

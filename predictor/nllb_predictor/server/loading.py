@@ -23,7 +23,7 @@ from nllb_predictor.errors import ModelUnloadable, PredictorError, UsageError, W
 from nllb_predictor.jsonfiles import read_json_object
 from nllb_predictor.server.lifecycle import Lifecycle, PhaseName, State
 from nllb_predictor.server.statistics import Statistics
-from nllb_predictor.settings import ServeSettings
+from nllb_predictor.settings import ServeSettings, redacted
 
 if TYPE_CHECKING:
     from nllb_predictor.engine.domain import EngineInfo
@@ -65,6 +65,7 @@ class Loaded:
             "modelRevision": self.version,
             "manifestSha256": self.model.manifest_sha256,
             "artifactKey": manifest.identity.artifact_key if manifest else None,
+            "modelUri": redacted(self.settings.model_uri),
             "sourceLanguage": languages.source,
             "targetLanguage": languages.target,
             "allowAnyPair": str(languages.any_pair).lower(),
