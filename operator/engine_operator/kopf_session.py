@@ -14,7 +14,8 @@ import aiohttp
 import kopf
 
 from engine_operator import metrics
-from engine_operator.cluster.connection import BearerAuth, Connection
+from engine_operator.cluster.answers import retry_after
+from engine_operator.cluster.connection import Connection
 
 AFTER_REFUSAL = 2.0
 """Seconds until a request that was refused twice (401) is given back to kopf, which would repeat it at once."""
@@ -28,7 +29,7 @@ def login(connection: Connection) -> Callable[..., Awaitable[kopf.AiohttpSession
     async def handler(**_: Any) -> kopf.AiohttpSession:
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=connection.tls),
-            middlewares=(Watching(connection.auth),),
+            middlewares=(Watching(connection),),
             headers={"User-Agent": f"{connection.agent} kopf/{version('kopf')}"},
         )
         return kopf.AiohttpSession(
@@ -41,14 +42,18 @@ def login(connection: Connection) -> Callable[..., Awaitable[kopf.AiohttpSession
 class Watching:
     """Goes around each request of kopf's."""
 
-    def __init__(self, auth: BearerAuth | None, after_refusal: float = AFTER_REFUSAL) -> None:
-        self._auth = auth
+    def __init__(self, connection: Connection, after_refusal: float = AFTER_REFUSAL) -> None:
+        self._auth = connection.auth
+        self._quiet = connection.quiet
         self._after_refusal = after_refusal
 
     async def __call__(
         self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
+        await self._while_quiet()
         answer = await self._authorized(request, send)
+        if answer.status == 429:
+            self._quiet.ask(retry_after(answer.headers.get("Retry-After")))
         found = _PLURAL.search(request.url.path)
         if answer.status == 200 and found is not None:
             if request.url.query.get("watch") == "true":
@@ -56,6 +61,11 @@ class Watching:
             else:
                 metrics.watch_delivered(found[1])
         return answer
+
+    async def _while_quiet(self) -> None:
+        """kopf waits too, but begins anew when it takes the wait for a watch that died."""
+        while (wait := self._quiet.left()) > 0:  # noqa: ASYNC110, since nobody tells when time has passed
+            await asyncio.sleep(wait)
 
     async def _authorized(
         self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType

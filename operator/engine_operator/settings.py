@@ -213,13 +213,7 @@ class Settings:
 
     def watch_pace(self) -> WatchPace:
         """The watches' limits."""
-        plain = WatchPace()
-        return WatchPace(
-            silence=self.seconds(self.watch_silence, 1.0),
-            life=max(10, round(self.seconds(plain.life))),
-            request=self.seconds(plain.request, 2.0),
-            connect=self.seconds(plain.connect, 1.0),
-        )
+        return WatchPace(silence=self.watch_silence)  # Unscaled: bookmarks come by the API server's clock.
 
     def limits(self) -> Limits:
         """The API client's limits: a write that outlived our lead would be somebody else's surprise."""

@@ -13,8 +13,8 @@ from typing import Any
 
 import httpx
 
-from engine_operator.cluster.client import ClusterClient, Guard, Limits, Quiet, allow_everything
-from engine_operator.cluster.connection import Connection
+from engine_operator.cluster.client import ClusterClient, Guard, Limits, allow_everything
+from engine_operator.cluster.connection import Connection, Quiet
 
 Json = dict[str, Any]
 Interference = Callable[[httpx.Request], httpx.Response | None]
@@ -34,8 +34,10 @@ class FakeCluster:
         self, guard: Guard = allow_everything, limits: Limits | None = None, quiet: Quiet | None = None
     ) -> ClusterClient:
         """A client of this cluster."""
-        connection = Connection("https://fake.example", ssl.create_default_context(), "default")
-        return ClusterClient(connection, guard, limits, httpx.MockTransport(self._answer), quiet)
+        connection = Connection(
+            "https://fake.example", ssl.create_default_context(), "default", quiet=quiet or Quiet()
+        )
+        return ClusterClient(connection, guard, limits, httpx.MockTransport(self._answer))
 
     def put(self, path: str, body: Json) -> None:
         """An object that is there from the start."""

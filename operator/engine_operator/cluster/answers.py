@@ -51,7 +51,12 @@ def error_of(answer: httpx.Response) -> ClusterError:
 def retry_after_of(answer: httpx.Response) -> float:
     """Seconds that a 429 asks to wait: header first, then the body."""
     details = _status(answer).get("details") or {}
-    for value in (answer.headers.get("retry-after"), details.get("retryAfterSeconds")):
+    return retry_after(answer.headers.get("retry-after"), details.get("retryAfterSeconds"))
+
+
+def retry_after(*values: Any) -> float:
+    """The first of these that is a number of seconds, else what clients assume."""
+    for value in values:
         try:
             seconds = float(value) if value is not None else 0.0
         except ValueError:

@@ -56,21 +56,6 @@ def allow_everything() -> None:
     """The guard of tools and tests that have no Lease."""
 
 
-class Quiet:
-    """Until when a busy server (429) asked to be left alone. Shared by all clients of one process."""
-
-    def __init__(self) -> None:
-        self._until = 0.0
-
-    def ask(self, seconds: float) -> None:
-        """The server asked for this many seconds from now on."""
-        self._until = max(self._until, time.monotonic() + seconds)
-
-    def left(self) -> float:
-        """Seconds that are left, 0 or less where calls are welcome."""
-        return self._until - time.monotonic()
-
-
 class ClusterClient:
     """Speaks to one API server. Use as an async context manager, or call `aclose`."""
 
@@ -80,11 +65,10 @@ class ClusterClient:
         guard: Guard = allow_everything,
         limits: Limits | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
-        quiet: Quiet | None = None,
     ) -> None:
         self._guard = guard
         self._limits = limits or Limits()
-        self._quiet = quiet or Quiet()
+        self._quiet = connection.quiet
         self._http = httpx.AsyncClient(
             base_url=connection.server,
             auth=connection.auth,

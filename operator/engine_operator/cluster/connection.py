@@ -44,6 +44,21 @@ class BearerAuth(httpx.Auth, ABC):
             yield request
 
 
+class Quiet:
+    """Until when a busy server (429) asked one of the process's clients to wait. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    def ask(self, seconds: float) -> None:
+        """The server asked for this many seconds from now on."""
+        self._until = max(self._until, time.monotonic() + seconds)
+
+    def left(self) -> float:
+        """Seconds that are left, 0 or less where calls are welcome."""
+        return self._until - time.monotonic()
+
+
 @dataclass(frozen=True)
 class Connection:
     """One way to reach one API server."""
@@ -54,6 +69,8 @@ class Connection:
     namespace: str
     """The namespace of the pod, or of the kubeconfig's context."""
     auth: BearerAuth | None = field(default=None, repr=False)
+    quiet: Quiet = field(default_factory=Quiet, repr=False, compare=False)
+    """Shared by everything that uses this connection, kopf's watches too."""
     agent: str = "serval-live-operator"
     """User agent: what the API server's audit log calls us."""
 

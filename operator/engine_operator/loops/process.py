@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from dataclasses import replace
 
 from engine_operator import kopf_app, metrics
-from engine_operator.cluster.client import ClusterClient, Quiet
+from engine_operator.cluster.client import ClusterClient
 from engine_operator.cluster.connection import Connection
 from engine_operator.cluster.lease import Lease, LeaseName
 from engine_operator.cluster.resources import ENGINES, INFERENCE_SERVICES, REVISIONS, SERVAL_SOURCES
@@ -44,13 +44,13 @@ async def serve(settings: Settings, connection: Connection, stop: asyncio.Event)
     settings = replace(settings, identity=f"{settings.identity}-{secrets.token_hex(4)}")
     pulse, inbox = Pulse(limit=settings.seconds(900.0, 120.0)), Inbox()
     health = HealthServer(pulse, settings.health_host, settings.health_port)
-    limits, quiet = settings.limits(), Quiet()
-    async with ClusterClient(connection, limits=limits, quiet=quiet) as plain:
+    limits = settings.limits()
+    async with ClusterClient(connection, limits=limits) as plain:
         await require_kinds(plain, namespaces[0])
         lease = Lease(
             plain, LeaseName(namespaces[0], settings.lease_name, settings.identity), settings.lease_timing()
         )
-        async with ClusterClient(connection, lease.check, limits, quiet=quiet) as guarded:
+        async with ClusterClient(connection, guard=lease.check, limits=limits) as guarded:
 
             async def work() -> None:
                 await Work(guarded, settings, namespaces, inbox, pulse).run()

@@ -98,8 +98,8 @@ class FaultProxy:
         upstream = self._upstream
         try:
             server = await asyncio.open_connection(upstream.host, upstream.port, ssl=upstream.tls)
-        except OSError:
-            writer.close()
+        except (OSError, asyncio.CancelledError):
+            writer.transport.abort()
             return
         record = self._seen.append if self._http else None
         with contextlib.suppress(ConnectionError, asyncio.CancelledError):

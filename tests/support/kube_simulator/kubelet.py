@@ -165,10 +165,10 @@ def _predictor(pod: Json) -> bool:
 def _terminated(ending: Ending | None) -> Json:
     if ending is None:
         return {"exitCode": 0, "reason": "Completed", "startedAt": now(), "finishedAt": now()}
-    line = json.dumps({"reason": ending.reason, "message": ending.message})
+    line = json.dumps({"reason": ending.reason, "message": ending.message}) if ending.reason else ""
     return {
         "exitCode": ending.exit_code,
-        "reason": "Error",
+        "reason": ending.cause,
         "message": line,
         "startedAt": now(),
         "finishedAt": now(),

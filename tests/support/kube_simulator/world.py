@@ -12,6 +12,8 @@ class Ending:
     exit_code: int
     reason: str
     message: str = "as the test wished"
+    cause: str = "Error"
+    """Kubernetes' own word: OOMKilled leaves no termination line."""
 
 
 def no_ending(_: dict[str, str]) -> Ending | None:

@@ -1,5 +1,6 @@
 """kopf's session: the token as it is now, and signs of life that kopf keeps to itself."""
 
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,7 +11,7 @@ import aiohttp
 from aiohttp import web
 
 from engine_operator import metrics
-from engine_operator.cluster.connection import TokenFileAuth
+from engine_operator.cluster.connection import Connection, TokenFileAuth
 from engine_operator.kopf_session import Watching
 from tests.support.cases import case
 
@@ -22,10 +23,13 @@ class Api:
 
     def __init__(self) -> None:
         self.accepted = "first"
+        self.busy: list[web.Response] = []
         self.tokens: list[str] = []
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.tokens.append(request.headers.get("Authorization", "").removeprefix("Bearer "))
+        if self.busy:
+            return self.busy.pop()
         if self.tokens[-1] != self.accepted:
             return web.Response(status=401)
         if request.query.get("watch") != "true":
@@ -49,8 +53,12 @@ async def serving(api: Api) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
+def connection(auth: TokenFileAuth) -> Connection:
+    return Connection("https://unused.example", ssl.create_default_context(), "ns", auth)
+
+
 def session(auth: TokenFileAuth) -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(middlewares=(Watching(auth),))
+    return aiohttp.ClientSession(middlewares=(Watching(connection(auth)),))
 
 
 async def kept(self: Watching, request: aiohttp.ClientRequest, send: Callable[..., Any]) -> Any:
@@ -87,7 +95,7 @@ async def test_a15_a_token_that_is_refused_early_is_read_again_at_once(tmp_path:
 async def test_a_token_that_is_refused_for_good_is_not_asked_with_again_at_once(tmp_path: Path) -> None:
     file, api, pause = tmp_path / "token", Api(), 0.3
     file.write_text("nobody's")
-    watching = Watching(TokenFileAuth(file, lambda: 0.0), after_refusal=pause)
+    watching = Watching(connection(TokenFileAuth(file, lambda: 0.0)), after_refusal=pause)
     async with serving(api) as url, aiohttp.ClientSession(middlewares=(watching,)) as http:
         before = time.monotonic()
         assert (await http.get(url)).status == 401
@@ -118,3 +126,15 @@ async def test_a1_a_bookmark_is_a_sign_of_life(tmp_path: Path) -> None:
     older = age()
     assert older is not None
     assert older > young, "it grows by itself"
+
+
+@case("A3", breaks="engine_operator.cluster.connection:Quiet.ask")
+async def test_a3_a_watch_that_begins_anew_waits_as_long_as_the_server_asked(tmp_path: Path) -> None:
+    file, api = tmp_path / "token", Api()
+    file.write_text("first")
+    api.busy = [web.Response(status=429, headers={"Retry-After": "1"})]
+    async with serving(api) as url, session(TokenFileAuth(file)) as http:
+        before = time.monotonic()
+        assert (await http.get(url)).status == 429
+        assert (await http.get(url)).status == 200
+        assert time.monotonic() - before >= 1.0

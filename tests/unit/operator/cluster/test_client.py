@@ -6,7 +6,8 @@ import time
 import httpx
 import pytest
 
-from engine_operator.cluster.client import Limits, ObjectRef, Quiet
+from engine_operator.cluster.client import Limits, ObjectRef
+from engine_operator.cluster.connection import Quiet
 from engine_operator.cluster.resources import ENGINES, INFERENCE_SERVICES, JOBS, NAMESPACES
 from engine_operator.errors import (
     AlreadyExists,
@@ -106,7 +107,7 @@ async def test_a_busy_server_is_asked_again_only_after_what_it_asked_for_and_by_
     assert times[1] - times[0] >= 0.2
 
 
-@case("A3", breaks="engine_operator.cluster.client:Quiet.left", naive=lambda _: 0.0)
+@case("A3", breaks="engine_operator.cluster.connection:Quiet.left", naive=lambda _: 0.0)
 async def test_a3_what_a_busy_server_asked_of_one_client_binds_all_of_the_process() -> None:
     cluster, quiet, asked = FakeCluster(), Quiet(), 0.3
     cluster.put(PATH, {})
