@@ -102,8 +102,12 @@ def _translatable(reading: Reading, kept: Sequence[Span], copy: bool) -> bool:
     return has_letters(rest) if copy else bool(rest.strip())
 
 
+CLOSING = regex.compile(r"[,.;:!?]")
+
+
 def without(reading: Reading, spans: Iterable[Span]) -> Reading:
-    """The reading without some places. Of two spaces that come together, one stays."""
+    """The reading without some places. Of two spaces that come together one stays, and none
+    before a comma."""
     return reading.edited(list(_cuts(reading, spans)))
 
 
@@ -116,5 +120,7 @@ def _cuts(reading: Reading, spans: Iterable[Span]) -> Iterator[tuple[int, int, s
         before = start == 0 or text[start - 1].isspace()
         if before and end < len(text) and text[end].isspace():
             end += 1
+        elif before and start > done and CLOSING.match(text, end):
+            start -= 1
         yield start, end, ""
         done = end

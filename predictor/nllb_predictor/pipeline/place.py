@@ -68,17 +68,26 @@ def _typed_place(typed: str, wanted: str, taken: Sequence[Span]) -> Span | None:
 
 def _place(unit: Unit, text: Written, protected: Protected) -> int:
     """Where in the model's text a span belongs."""
-    word = _source_word(unit, protected)
-    token = _token_of(unit, text, word) if word else None
-    if token is None:
+    anchor = _anchor(unit, protected)
+    token = _token_of(unit, text, anchor.word) if anchor else None
+    if anchor is None or token is None:
         share = (protected.span.start - unit.span.start) / max(1, len(unit.raw))
         return _edge(text.text, round(share * len(text.text)), round(share * len(text.text)), protected.kind)
     span = text.token_spans[token]
-    return _edge(text.text, span.start, span.end, protected.kind)
+    return _edge(text.text, span.start, span.end, anchor.kind)
 
 
-def _source_word(unit: Unit, protected: Protected) -> Span | None:
-    """The word that a span belongs to, in the segment: the one before it, or, for what opens, the one behind."""
+@dataclass(frozen=True)
+class _Anchor:
+    """The word that a span belongs to, in the segment, and the side of it that it stands at."""
+
+    word: Span
+    kind: Kind
+
+
+def _anchor(unit: Unit, protected: Protected) -> _Anchor | None:
+    """The word before a span, or, for what opens, the one behind; for what stands for a word, the one that no
+    punctuation keeps it from."""
     hidden = [each.span for each in unit.protected if not each.read]
     read = [
         place
@@ -86,11 +95,24 @@ def _source_word(unit: Unit, protected: Protected) -> Span | None:
         for place in (unit.reading.place(*match.span()),)
         if not any(each.meets(place) for each in hidden)
     ]
-    before = [place for place in read if place.end <= protected.span.start]
-    after = [place for place in read if place.start >= protected.span.end]
-    if protected.kind is Kind.BEFORE:
-        return after[0] if after else None
-    return before[-1] if before else None
+    before = next((place for place in reversed(read) if place.end <= protected.span.start), None)
+    after = next((place for place in read if place.start >= protected.span.end), None)
+    following = _Anchor(after, Kind.BEFORE) if after else None
+    if protected.kind is Kind.BEFORE or before is None:
+        return following if protected.kind is not Kind.AFTER else None
+    apart = protected.kind is Kind.WORD and _punctuated(unit, before.end, protected.span.start)
+    if apart and after and not _punctuated(unit, protected.span.end, after.start):
+        return following
+    return _Anchor(before, Kind.AFTER)
+
+
+def _punctuated(unit: Unit, start: int, end: int) -> bool:
+    """Whether there is anything but white space and what the model does not read."""
+    between = Span(start - unit.span.start, end - unit.span.start).of(unit.raw)
+    for each in unit.protected:
+        if not each.read and start <= each.span.start and each.span.end <= end:
+            between = between.replace(each.text, "")
+    return bool(between.strip())
 
 
 def _token_of(unit: Unit, text: Written, word: Span) -> int | None:

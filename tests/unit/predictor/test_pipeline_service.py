@@ -9,12 +9,14 @@ import pytest
 from nllb_predictor.engine.domain import How, Hypothesis, Search, Segment
 from nllb_predictor.engine.scheduler import Limits, Scheduler
 from nllb_predictor.errors import PairNotServed, TextTooLong
+from nllb_predictor.pipeline.cut import Sentence
 from nllb_predictor.pipeline.prepare import Preparer, is_blank
 from nllb_predictor.pipeline.request import Ask, Options, TranslateRequest
 from nllb_predictor.pipeline.service import TranslationService
 from nllb_predictor.pipeline.units import Span, Unit
-from nllb_predictor.text.languages import Languages
+from nllb_predictor.text.languages import LanguagePair, Languages
 from nllb_predictor.text.lexicon import Lexicon
+from nllb_predictor.text.reading import Reading
 from nllb_predictor.text.tokenise import Decoded, Encoded
 from nllb_predictor.text.words import tokenize
 from tests.support.cases import case
@@ -101,7 +103,11 @@ def request(
     return TranslateRequest(tuple(asks), Options(Search(1, 99)))
 
 
-@case("p07", breaks="nllb_predictor.pipeline.prepare:is_blank", naive=lambda text: False)
+def _all_of_it(ask: Ask, pair: LanguagePair, options: Options) -> list[Sentence]:
+    return [Sentence(Reading.of(ask.text), ())]
+
+
+@case("p07", breaks="nllb_predictor.pipeline.prepare:sentences_of", naive=_all_of_it)
 async def test_p07_empty_segments_stay_empty_and_neighbours_keep_their_place(
     service: TranslationService,
 ) -> None:
@@ -109,11 +115,11 @@ async def test_p07_empty_segments_stay_empty_and_neighbours_keep_their_place(
     assert [(answer.text, answer.score) for answer in answers] == [("", 0.0), ("cba", -1.0), ("", 0.0)]
 
 
-@case("p06", breaks="nllb_predictor.pipeline.prepare:is_blank", naive=lambda text: text == "")
-async def test_p06_white_space_returns_as_it_is_without_a_decode_step(
+@case("p06", breaks="nllb_predictor.pipeline.prepare:sentences_of", naive=_all_of_it)
+async def test_p06_blanks_and_dashes_return_as_they_are_without_a_decode_step(
     service: TranslationService, engine: Backwards
 ) -> None:
-    blanks = (" ", "\u3000", "\n\t", "")
+    blanks = (" ", "\u3000", "\n\t", "", "--", " - ", "\u200b")
     assert [answer.text for answer in await service.translate(request(*blanks))] == list(blanks)
     assert engine.seen == []
 
