@@ -208,7 +208,8 @@ class Continuer:
         """Translations that begin so, the best first; more than `search.hypotheses`, since some may read alike."""
         found = await self._starts(ticket, segment, begun)
         room = self._max_positions - 1 - max(len(start.tokens) for start in found)
-        limited = replace(search, max_tokens=min(search.max_tokens, room))
+        # The search does not score what it was given, so its own choice among its beams is not ours.
+        limited = replace(search, max_tokens=min(search.max_tokens, room), hypotheses=search.beams)
         open_ends = [start for start in found if not start.ended]
         rows = await ticket.run([_after(segment, start.tokens) for start in open_ends], limited)
         pairs = [(start, each) for start, row in zip(open_ends, rows, strict=True) for each in row]
