@@ -10,7 +10,6 @@ the forward pass on the unrounded originals. All of it needs no more memory than
 import json
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,9 +41,6 @@ STEPS = 5
 """Decoder steps that are compared, language token not counted."""
 
 _PIECES = 200
-
-_LAYERS_AT_ONCE = 2
-"""Each is one thread and holds one layer of either side in float32; more would need more memory than the model."""
 
 
 @dataclass(frozen=True)
@@ -137,9 +133,8 @@ def check_layers(subject: Subject, file: ModelFile, sources: _Sources, progress:
     count = max(network.encoder_layers, network.decoder_layers)
     depths = [Depth((i % network.encoder_layers,), (i % network.decoder_layers,)) for i in range(count)]
     total = sum(slice_bytes(file, depth) for depth in depths)
-    workers = min(_LAYERS_AT_ONCE, _threads())
-    with progress.step("self-test layers", total) as step, ThreadPoolExecutor(workers, "layer") as pool:
-        for depth, found in zip(depths, pool.map(difference, depths), strict=True):
+    with progress.step("self-test layers", total) as step:
+        for depth, found in zip(depths, map(difference, depths), strict=True):
             worst = max(worst, found)
             if not found <= LOGIT_TOLERANCE:
                 raise SelfTestFailed(
