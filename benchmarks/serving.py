@@ -1,6 +1,6 @@
 """A serving process and its callers, for benchmarks: started as an image starts it, called over loopback.
 
-Everything measured runs with real-time priority where this machine allows it, since ratios between two things are
+Everything measured runs with the highest priority that this machine allows, since ratios between two things are
 worth nothing if something else takes the processor from one of them.
 """
 
@@ -9,7 +9,6 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -48,10 +47,16 @@ def sentences(count: int, seed: int = 1) -> list[Sentence]:
 
 
 def priority(cores: str = "") -> list[str]:
-    """Words before a command: real-time priority if it can be had, and the cores to run on, if any are named."""
-    able = shutil.which("chrt") is not None and os.geteuid() == 0
-    pinned = ["taskset", "-c", cores] if cores else []
-    return [*pinned, *(["chrt", "-r", "1"] if able else [])]
+    """Words before a command: highest priority if it can be had, and the cores to run on, if any are named."""
+    first = ["nice", "-n", "-20"] if os.geteuid() == 0 else []
+    return [*(["taskset", "-c", cores] if cores else []), *first]
+
+
+def priority_of_callers(cores: str) -> None:
+    """Give this process, the callers, its own cores and the same priority as the server."""
+    os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
+    if os.geteuid() == 0:
+        os.setpriority(os.PRIO_PROCESS, 0, -20)
 
 
 @dataclass(frozen=True)
@@ -167,3 +172,23 @@ async def _closed_loop(url: str, bodies: Sequence[dict[str, Any]], clients: int)
 
         await asyncio.gather(*(client() for _ in range(clients)))
     return Loop(clients, tuple(ends), tuple(waits), time.process_time() - cpu)
+
+
+def mixed_loop(calls: Iterator[tuple[str, dict[str, Any]]], clients: int) -> int:
+    """Send every call, whatever it is answered, `clients` at a time; how many there were."""
+
+    async def loop() -> int:
+        limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
+        count = 0
+        async with httpx.AsyncClient(timeout=600, limits=limits) as session:
+
+            async def client() -> None:
+                nonlocal count
+                for url, body in calls:
+                    await session.post(url, json=body)
+                    count += 1
+
+            await asyncio.gather(*(client() for _ in range(clients)))
+        return count
+
+    return asyncio.run(loop())

@@ -14,7 +14,7 @@ import httpx
 
 from nllb_predictor.engine.domain import How, Hypothesis, Segment
 from nllb_predictor.engine.scheduler import Admission, Limits, Scheduler
-from nllb_predictor.pipeline.answer import Alternative, Translation
+from nllb_predictor.pipeline.answer import Alternative, Translation, Warned, WarningKind
 from nllb_predictor.pipeline.request import TranslateRequest
 from nllb_predictor.server import app
 from nllb_predictor.server.lifecycle import Lifecycle, PhaseName
@@ -59,7 +59,8 @@ class Loaded:
         with self.scheduler.admit(admission) as ticket:
             segments = [Segment((ask.text,), "spa_Latn") for ask in request.asks]
             found = await ticket.run(segments, request.options.search)
-        return [Translation((Alternative(row[0].tokens[1], row[0].score),)) for row in found]
+        warned = (Warned(WarningKind.LOOP, "as every shout", 0, 1),)
+        return [Translation((Alternative(row[0].tokens[1], row[0].score),), warned) for row in found]
 
     def properties(self) -> dict[str, str]:
         return {"device": "none"}

@@ -16,7 +16,7 @@ from grpc_reflection.v1alpha import reflection
 
 from nllb_predictor.errors import PayloadTooLarge
 from nllb_predictor.server.faults import fault_of
-from nllb_predictor.server.model import Asked, TruthfulDataPlane
+from nllb_predictor.server.model import LARGE, Asked, TruthfulDataPlane, computed
 from nllb_predictor.server.sdk import messages, services
 from nllb_predictor.server.wire import grpc as wire
 from nllb_predictor.server.wire.extensions import filled, message
@@ -132,9 +132,11 @@ class InferenceServicer(services.GRPCInferenceServiceServicer):  # type: ignore[
         await context.send_initial_metadata(((REQUEST_ID, name),))
         bounded(request, "request", self._max_bytes)
         self._plane.require(request.model_name, request.model_version)
-        call = replace(wire.decode(request), caller=caller(metadata))
+        call = await computed(request.ByteSize() > LARGE, lambda: wire.decode(request))
+        call = replace(call, caller=caller(metadata))
         answered = await self._plane.translate(request.model_name, Asked(call, None, name), "grpc")
-        return bounded(wire.encode(answered.answer, call.raw), "answer", self._max_bytes)
+        response = await computed(answered.large, lambda: wire.encode(answered.answer, call.raw))
+        return bounded(response, "answer", self._max_bytes)
 
 
 class Extensions:

@@ -10,9 +10,9 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from nllb_predictor.errors import NotReady, RequestError, UnknownModel
 from nllb_predictor.pipeline.answer import Translation
@@ -24,7 +24,14 @@ from nllb_predictor.server.wire import contract, outputs
 from nllb_predictor.server.wire.contract import Defaults, Rows, TensorSpec
 from nllb_predictor.server.wire.tensors import InferAnswer, InferCall, OutputAsk
 
+T = TypeVar("T")
+
 PLATFORM = "ctranslate2"
+LARGE = 1 << 16
+"""Bytes of a message above which it is read and written beside the event loop: about a millisecond of work."""
+
+MANY = 64
+"""Segments above which their answer is put together beside the event loop."""
 OK = "OK"
 EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
 
@@ -47,6 +54,17 @@ class Answered:
 
     answer: InferAnswer
     asks: tuple[OutputAsk, ...]
+
+    @property
+    def large(self) -> bool:
+        """Whether writing it takes long."""
+        values = (value for tensor in self.answer.outputs for value in tensor.data)
+        return sum(len(value) if isinstance(value, str) else 8 for value in values) > LARGE
+
+
+async def computed(heavy: bool, compute: Callable[[], T]) -> T:
+    """What `compute` returns; on another thread where it takes long, since nobody else is answered meanwhile."""
+    return await asyncio.to_thread(compute) if heavy else compute()
 
 
 class NllbModel(Model):  # type: ignore[misc]
@@ -84,13 +102,10 @@ class NllbModel(Model):  # type: ignore[misc]
             metrics.SEGMENTS.inc(len(results))
             for each in (warning for result in results for warning in result.warnings):
                 metrics.warned(each.kind)
-            answer = InferAnswer(
-                self._served.name,
-                loaded.version,
-                payload.call.id or str(uuid.uuid4()),
-                outputs.tensors_of(results, asks),
-            )
-            return Answered(answer, asks)
+            heavy = request.wants.graph or request.wants.result or len(results) > MANY
+            tensors = await computed(heavy, lambda: outputs.tensors_of(results, asks))
+            id = payload.call.id or str(uuid.uuid4())
+            return Answered(InferAnswer(self._served.name, loaded.version, id, tensors), asks)
 
 
 class TruthfulDataPlane(DataPlane):  # type: ignore[misc]

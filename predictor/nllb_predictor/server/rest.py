@@ -21,7 +21,7 @@ from nllb_predictor.errors import BadRequest, NotReady, PayloadTooLarge, Unknown
 from nllb_predictor.server import metrics
 from nllb_predictor.server.faults import Fault, fault_of
 from nllb_predictor.server.lifecycle import Lifecycle
-from nllb_predictor.server.model import Answered, Asked, TruthfulDataPlane
+from nllb_predictor.server.model import LARGE, Answered, Asked, TruthfulDataPlane, computed
 from nllb_predictor.server.wire import rest_v1, rest_v2
 from nllb_predictor.server.wire.tensors import REQUEST_ID, caller, request_id
 
@@ -111,19 +111,20 @@ class RestApi:
 
     async def infer(self, request: Request) -> Response:
         self._plane.require(request.path_params["name"], request.path_params.get("version"))
-        call = replace(
-            rest_v2.decode(await self._body(request), request.headers), caller=caller(request.headers)
-        )
+        data = await self._body(request)
+        call = await computed(len(data) > LARGE, lambda: rest_v2.decode(data, request.headers))
+        call = replace(call, caller=caller(request.headers))
         answered = await self._translated(request, Asked(call, None, _id(request)), "v2")
-        body, headers = rest_v2.encode(answered.answer, answered.asks)
+        body, headers = await computed(answered.large, lambda: rest_v2.encode(answered.answer, answered.asks))
         return self._bounded(body, headers)
 
     async def predict(self, request: Request) -> Response:
         self._plane.require(request.path_params["name"])
-        call, rows = rest_v1.decode(await self._body(request))
+        data = await self._body(request)
+        call, rows = await computed(len(data) > LARGE, lambda: rest_v1.decode(data))
         call = replace(call, caller=caller(request.headers))
         answered = await self._translated(request, Asked(call, rows, _id(request)), "v1")
-        body = rest_v1.encode(answered.answer.outputs, call)
+        body = await computed(answered.large, lambda: rest_v1.encode(answered.answer.outputs, call))
         return self._bounded(body, {"content-type": "application/json"})
 
     async def _translated(self, request: Request, asked: Asked, protocol: str) -> Answered:

@@ -301,6 +301,10 @@ async def test_metrics_tell_waits_sizes_tokens_and_memory_and_no_text() -> None:
     ):
         assert f"serval_live_{name}" in text
     assert "secret" not in text.lower()
+    [loops] = [
+        line for line in text.splitlines() if line.startswith('serval_live_warnings_total{kind="loop"}')
+    ]
+    assert float(loops.rpartition(" ")[2]) >= 1
 
 
 def test_json_log_lines_are_json_with_the_listed_fields(capsys: pytest.CaptureFixture[str]) -> None:
