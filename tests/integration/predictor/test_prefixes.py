@@ -75,9 +75,9 @@ def test_p50_a_cut_inside_of_a_word_is_as_good_as_one_before_it(any_pair_predict
     verse = known("spa_Latn", 3)[2]
     places = [cut for cut in range(2, len(verse.text)) if verse.text[cut - 1].isalpha()]
     starts = dict.fromkeys(verse.text[:cut].rsplit(" ", 1)[0] for cut in places)
-    ask = [any_pair_predictor, verse.source, "spa_Latn"]
-    inside = continued(*ask, [verse.text[:cut] for cut in places], timeout_ms=60_000)
-    uncut = continued(*ask, list(starts), timeout_ms=60_000)
+    cuts = [verse.text[:cut] for cut in places]
+    inside = continued(any_pair_predictor, verse.source, "spa_Latn", cuts, timeout_ms=60_000)
+    uncut = continued(any_pair_predictor, verse.source, "spa_Latn", list(starts), timeout_ms=60_000)
     before = dict(zip(starts, zip(uncut["translation"], uncut["score"], strict=True), strict=True))
     losses = []
     for cut, score in zip(places, inside["score"], strict=True):
