@@ -4,6 +4,8 @@ CONFIG_FILE = "config.json"
 GENERATION_FILE = "generation_config.json"
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
+SENTENCEPIECE_FILE = "sentencepiece.bpe.model"
+ADDED_TOKENS_FILE = "added_tokens.json"
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 
@@ -16,7 +18,8 @@ CHECKPOINT_FILES = (
     TOKENIZER_FILE,
     TOKENIZER_CONFIG_FILE,
     "special_tokens_map.json",
-    "added_tokens.json",
+    ADDED_TOKENS_FILE,
+    SENTENCEPIECE_FILE,
     INDEX_FILE,
 )
 """The files besides weights that a conversion reads; anything else in an archive or on a hub stays there."""
@@ -25,7 +28,7 @@ SERVED_FILES = (
     TOKENIZER_FILE,
     TOKENIZER_CONFIG_FILE,
     "special_tokens_map.json",
-    "added_tokens.json",
+    ADDED_TOKENS_FILE,
     GENERATION_FILE,
 )
 """Files of the checkpoint that go with the model. Its `config.json` does not: CTranslate2 has one of that name."""

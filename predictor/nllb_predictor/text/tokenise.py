@@ -17,7 +17,7 @@ import tokenizers
 
 from nllb_predictor.convert.manifest import TokenOrder
 from nllb_predictor.convert.names import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
-from nllb_predictor.errors import BrokenConfig, LanguageNotInModel, MissingFile
+from nllb_predictor.errors import BrokenConfig, LanguageNotInModel
 from nllb_predictor.jsonfiles import read_json_object
 from nllb_predictor.text.lexicon import Lexicon
 from nllb_predictor.text.normalise import normalise_punctuation
@@ -27,7 +27,13 @@ WORD_START = "▁"
 """How a piece says that a word begins with it."""
 
 _ROLES = ("bos_token", "eos_token", "unk_token", "pad_token", "mask_token", "cls_token", "sep_token")
-_DEFAULT_ROLES = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+_DEFAULT_ROLES = {
+    "bos_token": "<s>",
+    "eos_token": "</s>",
+    "unk_token": "<unk>",
+    "pad_token": "<pad>",
+    "mask_token": "<mask>",
+}
 
 
 @dataclass(frozen=True)
@@ -92,12 +98,12 @@ class Tokenizer:
 
     @staticmethod
     def from_folder(folder: Path) -> "Tokenizer":
-        """Load from a checkpoint or a converted model. Raises MissingFile and BrokenConfig."""
+        """Load from a checkpoint or a converted model. Raises MissingFile, BrokenConfig and VocabularyMismatch."""
         path = folder / TOKENIZER_FILE
         if not path.is_file():
-            raise MissingFile(
-                f"{folder} has no {TOKENIZER_FILE}; a SentencePiece file alone lacks the added tokens."
-            )
+            from nllb_predictor.text.sentencepiece_folder import sentencepiece_tokenizer
+
+            return Tokenizer(sentencepiece_tokenizer(folder), TokenizerConfig.from_folder(folder))
         try:
             backend = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:
