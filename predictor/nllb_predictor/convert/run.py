@@ -30,7 +30,7 @@ from nllb_predictor.convert.manifest import (
     TokenizerFacts,
     artifact_key,
 )
-from nllb_predictor.convert.names import SERVED_FILES, TOKENIZER_FILE
+from nllb_predictor.convert.names import SENTENCEPIECE_FILE, SERVED_FILES, TOKENIZER_FILE
 from nllb_predictor.convert.selftest import Subject, self_test
 from nllb_predictor.convert.source import Fetched, SourceReader
 from nllb_predictor.convert.trimmed import Original, Trimmed, TrimRequest, trim, write_dropped
@@ -145,8 +145,9 @@ def _build(request: Request, around: Surroundings, work: Path, built: Path) -> t
     with ThreadPoolExecutor(1, thread_name_prefix="digest") as pool:
         source = pool.submit(fetched.with_digest)
         try:
-            trimmed = _trimmed(request, around, fetched.folder, work)
-            subject = _write_model(request, around, trimmed or fetched.folder, built)
+            folder = _with_tokenizer(fetched.folder, work)
+            trimmed = _trimmed(request, around, folder, work)
+            subject = _write_model(request, around, trimmed or folder, built)
             entries = pool.submit(_file_entries, built)
             proven = self_test(subject, around.progress)
             if trimmed is not None:
@@ -195,6 +196,20 @@ def _fetch(request: Request, around: Surroundings, work: Path) -> Fetched:
             ) from None
     base.mkdir()
     return reader.fetch(request.base, base)
+
+
+def _with_tokenizer(folder: Path, work: Path) -> Path:
+    """The checkpoint's folder; where it has only the SentencePiece model, one that has `tokenizer.json` too."""
+    if (folder / TOKENIZER_FILE).is_file() or not (folder / SENTENCEPIECE_FILE).is_file():
+        return folder
+    from nllb_predictor.text.sentencepiece_folder import write_tokenizer_json
+
+    whole = work / "whole"
+    whole.mkdir()
+    for path in folder.iterdir():
+        (whole / path.name).symlink_to(path.resolve())
+    write_tokenizer_json(whole, whole / TOKENIZER_FILE)
+    return whole
 
 
 def _trimmed(request: Request, around: Surroundings, folder: Path, work: Path) -> Trimmed | None:
