@@ -1,11 +1,14 @@
 """Text to tokens and back, in the order of the folder, whatever the stored post-processor says."""
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tokenizers
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nllb_predictor import errors
 from nllb_predictor.convert.manifest import TokenOrder
@@ -13,6 +16,9 @@ from nllb_predictor.text.normalise import normalise_punctuation
 from nllb_predictor.text.tokenise import Tokenizer
 from tests.support.cases import case
 from tests.support.checkpoints import CODES, Recipe, make_checkpoint
+from tests.support.predictor import ROOT
+
+TINY = ROOT / "tests" / "data" / "tiny-nllb"
 
 
 @pytest.fixture
@@ -132,3 +138,80 @@ def test_p13_every_text_is_normalised_unless_the_caller_did_it(folder: Path) -> 
     curly, straight = "the earth : void", "the earth: void"
     assert tokenizer.encode([curly], "eng_Latn") == tokenizer.encode([straight], "eng_Latn")
     assert tokenizer.encode([curly], "eng_Latn", normalised=True) != tokenizer.encode([straight], "eng_Latn")
+
+
+PROSE = st.text(
+    st.one_of(st.sampled_from("the ear.,'’“…½ﬁ\u0301中👩\u200d\u00a0\t"), st.characters()), max_size=30
+)
+
+
+@pytest.fixture(scope="module")
+def trained() -> Tokenizer:
+    """The tiny model's, which normalises by NFKC as NLLB's does."""
+    return Tokenizer.from_folder(TINY)
+
+
+@given(PROSE)
+def test_tokens_stand_in_order_and_over_every_visible_character(trained: Tokenizer, text: str) -> None:
+    found = trained.encode_with_spans([text], "eng_Latn")[0]
+    assert list(found.tokens) == trained.encode([text], "eng_Latn", normalised=True)[0]
+    assert (found.spans[0], found.spans[-1]) == (None, None)
+    spans = [span for span in found.spans if span is not None]
+    assert len(spans) == len(found.tokens) - 2
+    assert all(0 <= span.start <= span.end <= len(text) for span in spans)
+    assert all(one.start <= other.start for one, other in itertools.pairwise(spans))
+    covered = {place for span in spans for place in range(span.start, span.end)}
+    missing = {each for place, each in enumerate(text) if place not in covered and not each.isspace()}
+    # NFKC makes nothing, or white space, of some marks; a letter or digit always stays.
+    assert not any(each.isalnum() for each in missing)
+
+
+def test_each_token_stands_where_its_characters_are(trained: Tokenizer) -> None:
+    text = "the ﬁne earth…"
+    found = trained.encode_with_spans([text], "eng_Latn")[0]
+    shown = [span.of(text) for span in found.spans if span is not None]
+    assert "".join(dict.fromkeys(shown)).replace("…", "") == "theﬁneearth"
+    assert shown[-1] == "…"
+
+
+def test_places_follow_the_order_of_the_folder(tmp_path: Path) -> None:
+    tokenizer = Tokenizer.from_folder(make_checkpoint(tmp_path / "old", replace(Recipe(), legacy=True)))
+    found = tokenizer.encode_with_spans(["the earth"], "eng_Latn")[0]
+    assert found.tokens[-2:] == ("</s>", "eng_Latn")
+    assert found.spans[-2:] == (None, None)
+    assert found.spans[0] is not None
+
+
+@given(st.lists(st.integers(0, 4500), max_size=20))
+def test_written_tokens_make_up_the_text_that_the_library_decodes(trained: Tokenizer, ids: list[int]) -> None:
+    tokens = [token for token in trained.tokens(ids) if token is not None]
+    found = trained.decode_with_spans([tokens])[0]
+    assert found.text == trained.decode(tokens)
+    assert len(found.spans) == len(tokens)
+    assert "".join(span.of(found.text) for span in found.spans) == "".join(found.text.split())
+
+
+def test_a_decoder_that_joins_in_its_own_way_is_followed(folder: Path, tmp_path: Path) -> None:
+    """One that strips what begins a text and glues a hyphen: what a token adds is its place."""
+    backend = tokenizers.Tokenizer.from_file(str(TINY / "tokenizer.json"))
+    backend.decoder = tokenizers.decoders.Sequence(
+        [
+            tokenizers.decoders.Replace("▁", " "),
+            tokenizers.decoders.Fuse(),
+            tokenizers.decoders.Strip(" ", 1, 0),
+        ]
+    )
+    tokenizer = Tokenizer(backend, Tokenizer.from_folder(TINY)._config)
+    tokens = ["spa_Latn", "▁En", "▁el", "▁princip", "io"]
+    found = tokenizer.decode_with_spans([tokens])[0]
+    assert [span.of(found.text) for span in found.spans] == ["", "En", "el", "princip", "io"]
+
+
+@given(PROSE)
+def test_pieces_with_the_same_beginning_are_found(trained: Tokenizer, text: str) -> None:
+    found = trained.lexicon.beginning_with(text[:2])
+    assert all(piece.startswith(text[:2]) for piece in found)
+    everything = trained.lexicon.beginning_with("")
+    assert len(found) == sum(piece.startswith(text[:2]) for piece in everything)
+    assert "spa_Latn" not in trained.lexicon
+    assert "▁En" in trained.lexicon
