@@ -129,7 +129,8 @@ class Scheduler:
     @property
     def waiting(self) -> int:
         """Segments in the queue."""
-        return len(self._queue)
+        with self._changed:
+            return len(self._queue)
 
     @contextmanager
     def admit(self, admission: Admission) -> Iterator["Ticket"]:
@@ -242,7 +243,12 @@ class Scheduler:
 
     def _work(self) -> None:
         while batch := self._next_batch():
-            self._compute(batch)
+            try:
+                self._compute(batch)
+            except Exception as error:
+                # A worker that ended would leave everybody waiting.
+                log.exception("a batch could not be answered: segments=%d", len(batch))
+                self._fail(batch, error)
             with self._changed:
                 gone = set(map(id, batch))
                 self._running = [item for item in self._running if id(item) not in gone]

@@ -80,6 +80,10 @@ class Loaded:
             "maxInputTokens": max_input_tokens(self.settings, self.info),
             "maxOutputTokens": self.settings.max_output_tokens,
             "checkpointMaxLength": checkpoint_max_length(self.model.folder),
+            "maxBatchSegments": self.settings.max_batch_segments,
+            "maxBatchTokens": self.settings.max_batch_tokens,
+            "maxQueueSegments": self.settings.max_queue_segments,
+            "maxMessageBytes": self.settings.max_message_bytes,
             "beamSize": self.settings.beam_size,
         }
         return {name: "" if value is None else str(value) for name, value in facts.items()}

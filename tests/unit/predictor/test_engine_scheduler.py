@@ -9,7 +9,7 @@ import pytest
 
 from nllb_predictor.engine.domain import How, Hypothesis, Search, Segment
 from nllb_predictor.engine.queue import Item
-from nllb_predictor.engine.scheduler import Admission, Limits, Scheduler
+from nllb_predictor.engine.scheduler import Admission, BatchReport, Limits, Scheduler
 from nllb_predictor.engine.times import Work
 from nllb_predictor.errors import BadRequest, DeadlineExceeded, OutOfMemory, Overloaded, ShuttingDown
 from tests.support.cases import case
@@ -294,6 +294,35 @@ async def test_an_engine_error_reaches_its_callers_and_the_worker_lives(schedule
     with pytest.raises(RuntimeError, match="broken"):
         await submit(scheduler, segments("broken"), GREEDY, 30)
     assert (await submit(scheduler, segments("after"), GREEDY, 30))[0].tokens[1] == "after"
+
+
+async def test_a_worker_outlives_whoever_counts_its_batches(engine: SmallEngine) -> None:
+    def broken(report: BatchReport) -> None:
+        raise ZeroDivisionError
+
+    scheduler = Scheduler(engine, Limits(queue=8, batch=4), broken)
+    try:
+        for word in "ab":
+            assert (await submit(scheduler, segments(word), GREEDY, 30))[0].tokens[1] == word
+    finally:
+        scheduler.close()
+        assert await asyncio.to_thread(scheduler.join, 10)
+
+
+async def test_reports_tell_sizes_tokens_and_waits(engine: SmallEngine) -> None:
+    reports: list[BatchReport] = []
+    scheduler = Scheduler(engine, Limits(queue=8, batch=4), reports.append)
+    try:
+        await submit(scheduler, [Segment(("a", "b"), "spa_Latn"), Segment(("c",), "spa_Latn")], GREEDY, 30)
+        await eventually(lambda: bool(reports))
+    finally:
+        scheduler.close()
+        assert await asyncio.to_thread(scheduler.join, 10)
+    [report] = reports
+    assert (report.segments, report.source_tokens, report.new_tokens) == (2, 3, 5)
+    assert len(report.waits) == 2
+    assert min(report.waits) >= 0
+    assert report.seconds >= 0
 
 
 async def test_closing_fails_what_waits_and_finishes_what_runs(
