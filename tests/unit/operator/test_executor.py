@@ -202,7 +202,9 @@ async def test_the_same_event_twice_is_one_event_with_a_count_also_from_another_
 REVISION = "/apis/serving.knative.dev/v1/namespaces/ns/revisions/e1-predictor-00001"
 
 
-@pytest.mark.parametrize(("replicas", "annotations"), [(2, {"autoscaling.knative.dev/min-scale": "2"}), (None, {})])
+@pytest.mark.parametrize(
+    ("replicas", "annotations"), [(2, {"autoscaling.knative.dev/min-scale": "2"}), (None, {})]
+)
 async def test_a_revision_is_held_by_one_annotation_and_no_other_field(
     replicas: int | None, annotations: dict[str, str]
 ) -> None:
