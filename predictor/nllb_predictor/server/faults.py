@@ -56,6 +56,9 @@ class _Row:
     retry_after: int | None = None
 
 
+NO_THREAD = "can't start new thread"
+"""How Python words a stack that finds no memory; it has no error class for it."""
+
 INTERNAL = _Row(500, "INTERNAL")
 
 TABLE: dict[type[errors.RequestError], _Row] = {
@@ -76,6 +79,9 @@ TABLE: dict[type[errors.RequestError], _Row] = {
 
 def fault_of(error: BaseException) -> Fault:
     """How an error is told; an unforeseen one is logged in full and told in general words."""
+    if isinstance(error, MemoryError) or NO_THREAD in str(error):
+        log.error("no memory for a request", exc_info=error)
+        error = errors.OutOfMemory("The server has no memory for this request.")
     if isinstance(error, errors.RequestError):
         row = next((TABLE[kind] for kind in type(error).__mro__ if kind in TABLE), INTERNAL)
         retry_after = row.retry_after if error.retry_after is None else max(1, math.ceil(error.retry_after))

@@ -51,3 +51,15 @@ def test_an_unforeseen_error_is_internal_and_keeps_the_payload_to_the_log(
     assert (fault.status, fault.code, fault.reason) == (500, "INTERNAL", "Internal")
     assert "secret" not in fault.message
     assert "a caller's secret text" in caplog.text
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't start new thread")])
+def test_no_memory_for_python_itself_is_told_as_such(error: Exception) -> None:
+    fault = fault_of(error)
+    assert (fault.status, fault.code, fault.reason) == (503, "RESOURCE_EXHAUSTED", "OutOfMemory")
+
+
+def test_an_estimated_time_to_wait_goes_before_the_usual_one_in_whole_seconds() -> None:
+    fault = fault_of(errors.Overloaded("full", retry_after=12.2))
+    assert fault.headers() == {"retry-after": "13"}
+    assert dict(fault.metadata())["retry-after"] == "13"
