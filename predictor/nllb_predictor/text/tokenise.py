@@ -86,6 +86,8 @@ class Tokenizer:
     def __init__(self, backend: tokenizers.Tokenizer, config: TokenizerConfig) -> None:
         backend.no_truncation()
         backend.no_padding()
+        # A text that spells `</s>` or a language code is text: as a token it would end or turn the translation.
+        backend.encode_special_tokens = True
         self._backend = backend
         self._config = config
         added = sorted(backend.get_added_tokens_decoder().items())

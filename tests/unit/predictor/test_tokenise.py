@@ -174,6 +174,13 @@ def test_each_token_stands_where_its_characters_are(trained: Tokenizer) -> None:
     assert shown[-1] == "…"
 
 
+def test_a_text_that_spells_a_special_token_is_text(trained: Tokenizer) -> None:
+    found = trained.encode(["the </s> spa_Latn <unk> earth"], "eng_Latn")[0]
+    assert found.count("</s>") == 1
+    assert "spa_Latn" not in found
+    assert trained.pieces(["</s>"])[0] != ["</s>"]
+
+
 def test_places_follow_the_order_of_the_folder(tmp_path: Path) -> None:
     tokenizer = Tokenizer.from_folder(make_checkpoint(tmp_path / "old", replace(Recipe(), legacy=True)))
     found = tokenizer.encode_with_spans(["the earth"], "eng_Latn")[0]
