@@ -7,6 +7,7 @@ server that does this gets so much.
 import json
 import sys
 import time
+from typing import Any
 
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -15,7 +16,7 @@ folder, file = sys.argv[1:3]
 with open(file, encoding="utf-8") as opened:  # noqa: PTH123
     rows = json.load(opened)
 model = AutoModelForSeq2SeqLM.from_pretrained(folder, torch_dtype=torch.float32).eval()
-tokenizers: dict = {}
+tokenizers: dict[str, Any] = {}
 times = []
 with torch.inference_mode():
     for text, source, target in rows:
