@@ -42,8 +42,18 @@ def failed(
     return replace(
         status,
         target=replace(target, phase=Phase.BACKING_OFF, attempts=attempts, next_retry=retry),
-        last_failure=Failure(target.revision, target.phase, failure.reason, failure.message, round_.now),
+        last_failure=Failure(
+            target.revision, target.phase, failure.reason, with_exit_code(failure), round_.now
+        ),
     )
+
+
+def with_exit_code(failure: ProcessFailure) -> str:
+    """The last words of a process and the code that it ended with, told once."""
+    told = f"exit code {failure.exit_code}"
+    if failure.exit_code is None or told in failure.message:
+        return failure.message
+    return f"{failure.message} ({told})"
 
 
 def outgrew(status: EngineStatus, target: TargetStatus) -> bool:

@@ -99,6 +99,9 @@ def _progressing(view: _View) -> Told:
     desired, target = view.round.desired, view.status.target
     if desired.engine.paused:
         return told(ConditionStatus.FALSE, reasons.PAUSED, "spec.paused is true")
+    dying = _dying(view)
+    if dying is not None:
+        return dying
     if desired.engine.suspended:
         return told(ConditionStatus.FALSE, reasons.SUSPENDED, "spec.suspended is true")
     if target is None:
@@ -120,6 +123,21 @@ def _progressing(view: _View) -> Told:
     return told(ConditionStatus.TRUE, target.phase.value, _progress_message(view))
 
 
+def _dying(view: _View) -> Told | None:
+    """What holds an InferenceService that is being deleted; None where none is."""
+    service = view.round.observed.service
+    if service is None or not service.deleting:
+        return None
+    held = ", ".join(service.holds_deletion) or "its pods"
+    name = view.round.desired.engine.name
+    return told(ConditionStatus.TRUE, reasons.DELETING, f"InferenceService {name} waits for {held}")
+
+
+def _no_node(waiting: str | None, since: datetime) -> str:
+    """Why a pod has no node, and since when: a point in time, so that the message stays while the fact does."""
+    return f"; {reasons.WAITING_FOR_NODE} since {since:%Y-%m-%dT%H:%M:%SZ}: {waiting}"
+
+
 def _progress_message(view: _View) -> str:
     target = view.status.target
     if target is None:
@@ -128,12 +146,12 @@ def _progress_message(view: _View) -> str:
     if target.phase is Phase.BACKING_OFF and target.next_retry is not None:
         return f"{revision}: attempt {target.attempts} failed, next at {target.next_retry:%Y-%m-%dT%H:%M:%SZ}"
     if target.phase is Phase.ROLLING_OUT:
-        waiting = next((p.unschedulable for p in view.round.observed.pods if p.unschedulable), None)
-        held = f"; {reasons.WAITING_FOR_NODE}: {waiting}" if waiting else ""
+        pod = next((p for p in view.round.observed.pods if p.unschedulable), None)
+        held = _no_node(pod.unschedulable, pod.created) if pod else ""
         return f"{revision}, attempt {target.attempts}{held}"
     if target.phase is Phase.CONVERTING:
-        waiting = next((j.unschedulable for j in view.round.observed.jobs if j.unschedulable), None)
-        held = f"; {reasons.WAITING_FOR_NODE}: {waiting}" if waiting else ""
+        job = next((j for j in view.round.observed.jobs if j.unschedulable), None)
+        held = _no_node(job.unschedulable, job.created) if job else ""
         return f"{revision}, attempt {target.attempts}{held}"
     if target.phase is Phase.PENDING and view.round.observed.storage is not None:
         return f"{revision} waits for the artifact store: {view.round.observed.storage.message}"

@@ -124,6 +124,11 @@ RETRIES_EXHAUSTED = _reason(
 PAUSED = _reason(
     "Paused", "Progressing", "`spec.paused` is true: nothing is changed, only the status is kept."
 )
+DELETING = _reason(
+    "Deleting", "Progressing",
+    "The InferenceService is on its way out, and something holds it: the message has the finalizers that are waited "
+    "for. Whose they are has to remove them, usually KServe's controller.",
+)  # fmt: skip
 IDLE = _reason("Idle", "Progressing, ModelConverted", "No revision is wanted.")
 ZERO_INITIAL_SCALE_DISABLED = _reason(
     "ZeroInitialScaleDisabled", "Progressing",
@@ -253,6 +258,12 @@ EVICTED = _reason(
 NO_CAPACITY = _reason(
     "NoCapacity", "lastFailure", "No node had room for the new revision within the wake budget."
 )
+IMAGE_UNRESOLVABLE = _reason(
+    "ImageUnresolvable", "lastFailure",
+    "Knative's controller could not turn the tag of the predictor's image into a digest: the registry does not answer "
+    "it, or wants credentials that only pods have. Name the image by digest, or give the pull secret to the service "
+    "account of the pods.",
+)  # fmt: skip
 REVISION_FAILED = _reason(
     "RevisionFailed",
     "lastFailure",

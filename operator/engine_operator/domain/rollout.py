@@ -41,6 +41,9 @@ from engine_operator.domain.serving import live_service, pods_of, proven
 UNSCHEDULABLE = "Unschedulable"
 """Knative's reason while a pod has no node: a normal state of a cold start, not a failure."""
 
+IMAGE_MISSING = "ContainerMissing"
+"""Knative's reason where its controller can't turn an image's tag into a digest; no pod is made then."""
+
 GPU_RESOURCE = "nvidia.com/gpu"
 
 
@@ -261,11 +264,15 @@ def failure_of(revision: RevisionState, service: ServiceState, round_: Round) ->
             return pod.failure
     if revision.ready is not ConditionStatus.FALSE:
         return None
-    age = round_.now - revision.created
+    if revision.reason == IMAGE_MISSING:
+        return ProcessFailure(reasons.IMAGE_UNRESOLVABLE, revision.message)
+    homeless = next((p.unschedulable for p in pods_of(round_, revision.name) if p.unschedulable), None)
     if revision.reason == UNSCHEDULABLE:
-        if age <= round_.policy.budget.total:
+        if round_.now - revision.created <= round_.policy.budget.total:
             return None
         return ProcessFailure(reasons.NO_CAPACITY, revision.message or "no node had room for the pod")
+    if homeless is not None:
+        return ProcessFailure(reasons.NO_CAPACITY, f"{revision.reason}: {homeless}")
     return ProcessFailure(reasons.REVISION_FAILED, f"{revision.reason}: {revision.message}")
 
 
