@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import regex
+
 from nllb_predictor.pipeline.answer import Warned, WarningKind
 from nllb_predictor.pipeline.units import Found, Unit, Written
 from nllb_predictor.text.protect import Kind, occurrences, protected_spans
 from nllb_predictor.text.reading import Reading
-from nllb_predictor.text.scripts import amount, foreign_share, has_letters, script_of
+from nllb_predictor.text.scripts import amount, foreign_share, script_of
 from nllb_predictor.text.sentences import sentences
 
 REPAIRABLE = frozenset(
@@ -23,6 +25,7 @@ LONGEST_PERIOD = 24
 """Tokens of a repeated phrase that is still seen as one."""
 REPEATS = 3
 """So often a phrase may stand in a row in any translation (`Holy, holy, holy`), more often only if its source does."""
+NO_SOUND = regex.compile(r"[^\p{L}\p{M}\p{N}]")
 LOOP_SCORE = -10.0
 """Mean log-probability of a translation that repeats itself: the model is sure of it, and nobody should be."""
 
@@ -101,16 +104,20 @@ def lost_spans(unit: Unit, written: Written) -> _Fault | None:
 
 def loop(unit: Unit, written: Written) -> _Fault | None:
     """A phrase over and over again, more often than the source has any."""
-    tokens = written.hypothesis.tokens
+    places, tokens = _said(written.hypothesis.tokens)
     count, start, end = longest_repeat(tokens)
-    if count <= max(REPEATS, longest_repeat(unit.segment.tokens)[0] + 1):
+    if count <= max(REPEATS, longest_repeat(_said(unit.segment.tokens)[1])[0] + 1):
         return None
-    period = (end - start) // count
-    spans = written.token_spans[start : start + period]
-    phrase = written.text[spans[0].start : spans[-1].end].strip()
-    if not has_letters(phrase):
-        return None
+    first, last = places[start], places[start + (end - start) // count - 1]
+    phrase = written.text[written.token_spans[first].start : written.token_spans[last].end].strip()
     return _Fault(WarningKind.LOOP, f"The same words {count} times in a row: {phrase}", (phrase,))
+
+
+def _said(tokens: Sequence[str]) -> tuple[list[int], list[str]]:
+    """The tokens without their punctuation and case, and their places; a loop often varies in commas alone."""
+    bare = [NO_SOUND.sub("", token).lower() for token in tokens]
+    places = [place for place, token in enumerate(bare) if token]
+    return places, [bare[place] for place in places]
 
 
 def longest_repeat(tokens: Sequence[str]) -> tuple[int, int, int]:
