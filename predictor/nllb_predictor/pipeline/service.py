@@ -16,6 +16,8 @@ from nllb_predictor.engine.model import MAX_POSITIONS
 from nllb_predictor.engine.scheduler import Admission, Scheduler, Ticket
 from nllb_predictor.pipeline.answer import Translation
 from nllb_predictor.pipeline.faults import judged
+from nllb_predictor.pipeline.graph.explore import OTHER_WAYS, Explorer
+from nllb_predictor.pipeline.graph.whole import Explored, word_graph
 from nllb_predictor.pipeline.guard import Guard
 from nllb_predictor.pipeline.join import Wanted, joined
 from nllb_predictor.pipeline.place import needs_attention
@@ -44,13 +46,16 @@ class TranslationService:
         languages: Languages,
         max_input: int,
         max_positions: int = MAX_POSITIONS,
+        other_ways: int = OTHER_WAYS,
     ) -> None:
+        """`other_ways` is how many ways beside the beam's a word graph has at most, for each sentence."""
         self.languages = languages
         self.scheduler = scheduler
         self.unknown = Tally()
         self._preparer = Preparer(tokenizer, languages, max_input, self.unknown.see)
         self._searcher = Searcher(tokenizer, max_positions)
         self._guard = Guard(self._searcher, self._preparer.reread, self._in_thread)
+        self._explorer = Explorer(self._searcher, tokenizer, max_positions, self._in_thread, other_ways)
         # Two: one long text must not hold up the tokenizing of everybody else.
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="text")
 
@@ -59,6 +64,7 @@ class TranslationService:
         started = asyncio.get_running_loop().time()
         prepared, tasks = await self._in_thread(lambda: self._prepared(request))
         found: list[Found] = []
+        explored: Explored = ()
         if tasks:
             spent = asyncio.get_running_loop().time() - started
             admission = Admission(
@@ -70,22 +76,30 @@ class TranslationService:
             )
             with self.scheduler.admit(admission) as ticket:
                 found = await self._found(ticket, request, tasks)
-        return await self._in_thread(lambda: _joined(prepared, found, request))
+                if request.wants.graph:
+                    explored = await self._explorer.explored(ticket, tasks, found)
+        answers = await self._in_thread(lambda: _joined(prepared, found, request))
+        if request.wants.graph:
+            return await self._in_thread(lambda: _with_graphs(answers, prepared, explored))
+        return answers
 
     def _prepared(self, request: TranslateRequest) -> tuple[list[Prepared], list[Task]]:
         prepared = self._preparer.prepare(request.asks, request.options)
         return prepared, self._searcher.tasks(prepared)
 
     async def _found(self, ticket: Ticket, request: TranslateRequest, tasks: list[Task]) -> list[Found]:
-        hypotheses = request.options.hypotheses
-        attention = request.wants.result or any(needs_attention(task.unit) for task in tasks)
+        wants, hypotheses = request.wants, request.options.hypotheses
+        if wants.graph:
+            # The beams that nobody asked for are computed anyway, and are ways through the graph.
+            hypotheses = request.options.search.beams
+        attention = wants.result or wants.graph or any(needs_attention(task.unit) for task in tasks)
         search = replace(request.options.search, hypotheses=hypotheses, attention=attention)
         drafts = await self._searcher.drafts(ticket, tasks, search)
         first = await self._in_thread(
             lambda: [judged(each) for each in self._searcher.found(tasks, drafts, hypotheses)]
         )
         found = await self._guard.repaired(ticket, tasks, first, search)
-        return await scored(ticket, found) if request.wants.result else found
+        return await scored(ticket, found) if wants.result else found
 
     async def _in_thread(self, compute: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, compute)
@@ -101,3 +115,13 @@ def _joined(
     rest = iter(found)
     wanted = Wanted(request.options.hypotheses, request.wants.result)
     return [joined(each, [next(rest) for _ in each.units], wanted) for each in prepared]
+
+
+def _with_graphs(
+    answers: Sequence[Translation], prepared: Sequence[Prepared], explored: Explored
+) -> list[Translation]:
+    rest = iter(explored)
+    return [
+        replace(answer, graph=word_graph(each, [next(rest) for _ in each.units]))
+        for answer, each in zip(answers, prepared, strict=True)
+    ]
