@@ -1,7 +1,8 @@
 """Four times more calls than the engine can answer, for a minute: what is still answered in time, and who stays alive.
 
 Open loop: calls arrive at random times and wait for nobody. The server has one core and the callers the other one;
-capacity is measured under the same pinning. Goodput counts answers that came within the caller's deadline.
+capacity is measured under the same pinning. Goodput counts answers that came within the caller's deadline and before
+the storm ended: what is answered afterwards would flatter it.
 """
 
 import asyncio
@@ -19,8 +20,8 @@ from benchmarks.serving import Server, closed_loop, priority_of_callers, sentenc
 
 SECONDS = 60
 TIMES = 4
-DEADLINE = 10.0
-CLIENTS = 32
+DEADLINE = 30.0
+CLIENTS = 16
 CALLS = 3 * CLIENTS
 """Of the closed loop that measures capacity."""
 QUEUE = 1024
@@ -33,7 +34,10 @@ class Seen:
     """What the callers and the probe saw."""
 
     accepted: list[float] = field(default_factory=list)
-    """Seconds of each call that was answered."""
+    """Seconds of each call that was answered in time."""
+    during: int = 0
+    """How many of them were answered before the storm ended."""
+    end: float = 0.0
     refused: int = 0
     late: int = 0
     other: int = 0
@@ -50,6 +54,7 @@ async def _call(client: httpx.AsyncClient, url: str, body: dict[str, Any], seen:
     seconds = time.monotonic() - started
     if answer.status_code == 200 and seconds <= DEADLINE:
         seen.accepted.append(seconds)
+        seen.during += time.monotonic() < seen.end
     elif answer.status_code in (200, 504):
         seen.late += 1
     elif answer.status_code == 429:
@@ -76,9 +81,9 @@ async def _storm(ours: Server, rate: float) -> Seen:
         httpx.AsyncClient(timeout=60) as other,
     ):
         probe = asyncio.create_task(_probe(other, ours.url + "/v2/health/live", seen))
-        end = time.monotonic() + SECONDS
         due = time.monotonic()
-        while due < end:
+        seen.end = due + SECONDS
+        while due < seen.end:
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             body = ours.body(chance.choice(chosen), timeout_ms=int(1000 * DEADLINE), **OPTIONS)
             calls.add(asyncio.create_task(_call(client, ours.infer, body, seen)))
@@ -101,7 +106,7 @@ def run() -> Report:
         seen = asyncio.run(_storm(ours, TIMES * capacity))
         after = ours.resident()
     waits, live = sorted(seen.accepted), sorted(seen.live)
-    goodput = len(waits) / SECONDS
+    goodput = seen.during / SECONDS
     figures = (
         Figure("goodput of capacity", goodput / capacity, "x", ">=", 0.9),
         Figure("p99 of answered calls", waits[int(0.99 * len(waits))], "s", "<=", DEADLINE),

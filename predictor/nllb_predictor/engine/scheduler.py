@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 CALLER_SHARE = 0.5
 """Part of the queue that one named caller may fill; those that give no name are many callers."""
 
-HOPE = 0.7
+HOPE = 0.5
 """Part of its time that a call may likely wait and still be let in: the rest is for its own work, and for an estimate
 that is wrong."""
 

@@ -243,6 +243,21 @@ def test_no_length_waits_for_ever_while_others_keep_coming(lengths: list[int]) -
     assert waited <= 2
 
 
+def test_a_batch_ends_before_the_first_deadline_in_it() -> None:
+    world = World(Limits(queue=1000, batch=64, tokens=100_000))
+    for _ in range(30):
+        world.put(*[20] * 4)
+        world.put(20)
+        world.step()
+    world.put(*[20] * 64, timeout=2.0)
+    began = world.now
+    batch = world.step()
+    assert 8 < len(batch) < 64
+    assert world.now - began <= 2.0
+    world.put(*[20] * 64, timeout=0.1)
+    assert len(world.step()) >= 1, "what nobody can save is tried nevertheless"
+
+
 def test_callers_that_ask_again_at_once_are_waited_for_a_moment() -> None:
     world = World(Limits(queue=1000, batch=64, tokens=100_000))
     for _ in range(8):
