@@ -41,7 +41,7 @@ SMALL = 4
 """The divisor of such a batch's budget."""
 
 HURRY = 1.2
-"""A batch is kept so small that it ends before the first deadline in it, even if it takes a fifth longer than thought."""
+"""A batch is kept so small that it meets the first deadline in it, though it takes a fifth longer than thought."""
 
 PATIENCE = 0.02
 """How long, measured in the last batch's time, callers that were just answered may take to ask again."""
