@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +17,7 @@ from nllb_predictor.convert.run import Converted
 from nllb_predictor.text.tokenise import WORD_START, Tokenizer
 from tests.integration.predictor.calls import body
 from tests.integration.predictor.conftest import references
-from tests.support.predictor import Predictor
+from tests.support.predictor import ROOT, Predictor
 
 PARAGRAPH = [
     "In the days when the judges judged, there was a famine in the land.",
@@ -142,3 +143,33 @@ def test_what_else_is_asked_for_changes_no_translation(any_pair_predictor: Predi
     more = outputs(any_pair_predictor, texts, "translation", "score", "translation_result")
     assert more["translation"] == plain["translation"]
     assert more["score"] == pytest.approx(plain["score"], abs=1e-5)
+
+
+def documented() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Calls of the page's examples from words to begun translations, and the answers that stand below them."""
+    page = (ROOT / "docs" / "predictor.md").read_text(encoding="utf-8")
+    begin, last = page.index("## Words, confidences"), page.index("## Begun translations")
+    section = page[begin : page.index("\n## ", last)]
+    calls = re.findall(r"-d '(.*?)'\n```", section, re.DOTALL)
+    answers = re.findall(r"```json\n(.*?)\n```", section, re.DOTALL)
+    return [(json.loads(call), json.loads(answer)) for call, answer in zip(calls, answers, strict=True)]
+
+
+def test_examples_of_the_page_answer_what_stands_there(any_pair_predictor: Predictor) -> None:
+    examples = documented()
+    assert len(examples) == 3
+    for call, answer in examples:
+        found = read(any_pair_predictor.infer(call))
+        if "translation_result" in found:
+            shown = {key: value for key, value in answer.items() if "…" not in value}
+            result = {key: found["translation_result"][0][key] for key in shown}
+            for key in shown:
+                assert result[key] == (
+                    pytest.approx(shown[key], abs=1e-3) if key == "confidences" else shown[key]
+                )
+            continue
+        for output in answer["outputs"]:
+            expected = output["data"]
+            assert found[output["name"]] == (
+                pytest.approx(expected, abs=1e-3) if output["datatype"] == "FP32" else expected
+            )
