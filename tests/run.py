@@ -6,6 +6,7 @@ named in the summary, the others still run, and the exit code is non-zero.
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -13,10 +14,13 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / "build" / "reports"
+UNSCALED_RUN = ROOT / "docs" / "unscaled-run.json"
+"""The last full run without scaled waits (`make test-slow`)."""
 WARM_LIMIT_SECONDS = 25 * 60
 
 
@@ -150,6 +154,21 @@ def _print_summary(results: Sequence[TierResult]) -> None:
     print(f"\n{passed} passed, {failed + broken} failed, {skipped} skipped", flush=True)
 
 
+def record(results: Sequence[TierResult], seconds: float, now: datetime) -> None:
+    """Write down an unscaled run that succeeded, for the page about tests: when, how long, and what took longest."""
+    body = {
+        "date": now.strftime("%Y-%m-%d"),
+        "seconds": round(seconds),
+        "tiers": [
+            {"tier": r.name, "seconds": round(r.seconds), "passed": r.passed, "skipped": r.skipped}
+            for r in results
+        ],
+        "slowest": [{"seconds": round(length), "test": name} for length, name in slowest(10)],
+    }
+    UNSCALED_RUN.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
+    print(f"written down in {UNSCALED_RUN.relative_to(ROOT)}")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the named tiers, or all; returns the process's exit code."""
     names = [tier.name for tier in TIERS]
@@ -178,7 +197,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(
             f"TOO SLOW: a warm run took {seconds:.0f} s, more than the {WARM_LIMIT_SECONDS} s that it may take."
         )
-    return 1 if any(r.code for r in results) else 0
+    failed = any(r.code for r in results)
+    if not scaled and not failed:
+        record(results, seconds, datetime.now(UTC))
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The bench that every test of this folder works on: one namespace with everything around it, and the operator.
 
-The operator runs as a process of its own, so that it can be killed like one. Its time runs `FACTOR` times faster; the
-bounds that Kubernetes sets (a Lease of seconds) stay.
+The operator runs as a process of its own, so that it can be killed like one. Its waits are multiplied by this run's
+`time_factor`; the bounds that Kubernetes sets (a Lease of seconds) stay.
 """
 
 import asyncio
@@ -36,9 +36,8 @@ from engine_operator.cluster.resources import (
 from tests.integration.operator.process import AuditLog, OperatorProcess, received, writes_of
 from tests.support.kube_simulator import KubeSimulator, Store
 from tests.support.serval import ServalStandIn
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, time_factor
 
-FACTOR = 1 / 30
 PATIENCE = 40.0
 """Seconds that a test waits for something; on an idle machine everything happens within a few."""
 
@@ -76,7 +75,7 @@ class Bench:
             **{
                 f"SERVAL_LIVE_OPERATOR_{name.upper()}": value
                 for name, value in {
-                    "time_factor": "1/30",
+                    "time_factor": str(time_factor()),
                     "sweep_every": "60",
                     "deletion_grace": "150",
                     "health_host": "127.0.0.1",
