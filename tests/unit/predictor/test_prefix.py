@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 
 from nllb_predictor.engine.domain import How, Hypothesis, NextToken, NextTokens, Scoring, Search, Segment
 from nllb_predictor.engine.scheduler import Admission, Limits, Scheduler, Ticket
-from nllb_predictor.errors import TextTooLong
+from nllb_predictor.errors import BadRequest, TextTooLong
 from nllb_predictor.pipeline.prefix import Base, Beginning, Continued, Continuer, PrefixTokenizer, beginning
+from nllb_predictor.pipeline.request import Wants
 from nllb_predictor.pipeline.units import Written
 from nllb_predictor.pipeline.write import begun
+from nllb_predictor.server.wire.contract import Defaults, column, request_of
+from nllb_predictor.server.wire.tensors import InferCall, Tensor
+from nllb_predictor.settings import ServeSettings
 from nllb_predictor.text.lexicon import Lexicon
 from nllb_predictor.text.normalise import normalise_punctuation
 from nllb_predictor.text.spans import Span
@@ -226,3 +230,26 @@ def test_several_begun_texts_run_beside_each_other(engine: Knows) -> None:
         return found
 
     assert [row[0] for row in asyncio.run(both())] == [TEXT, TEXT]
+
+
+def asked(texts: int, *prefixes: str) -> list[str]:
+    """The prefix of each text of a call."""
+    tensors = (
+        Tensor("text", "BYTES", (texts,), ("x",) * texts),
+        Tensor("target_prefix", "BYTES", (len(prefixes),), prefixes),
+    )
+    request = request_of(InferCall(tensors), Defaults.of(ServeSettings()), Wants())
+    return [ask.prefix for ask in request.asks]
+
+
+def _as_many_as_given(tensor: Tensor | None, count: int) -> tuple[str | None, ...]:
+    """The naive way: what is given is taken for what is needed."""
+    return (None,) * count if tensor is None else column(tensor)
+
+
+@case("p49", breaks="nllb_predictor.server.wire.contract:row_values", naive=_as_many_as_given)
+def test_p49_one_prefix_is_for_all_texts_and_another_count_is_refused_with_both() -> None:
+    assert asked(3, "En") == ["En"] * 3
+    assert asked(3, "En", "", "Y") == ["En", "", "Y"]
+    with pytest.raises(BadRequest, match="2 values for 3 texts"):
+        asked(3, "En", "Y")
