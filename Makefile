@@ -21,7 +21,7 @@ test: setup ## Everything: lint, unit, integration (real apiserver), end to end 
 	@scripts/test
 
 ##@ Tests, one tier at a time
-.PHONY: lint test-unit test-integration test-e2e test-slow prove
+.PHONY: lint test-unit test-integration test-e2e test-slow prove fuzz
 lint: setup ## ruff, mypy --strict, import contracts, pip check
 	@scripts/lint
 
@@ -36,6 +36,10 @@ test-e2e: setup ## Tests on the real cluster
 
 test-slow: setup ## Every tier with unscaled waits
 	@SERVAL_LIVE_TIME_FACTOR=1 scripts/test unit integration e2e
+
+fuzz: setup ## Many more calls by the fuzzer than a test run makes (SERVAL_LIVE_FUZZ_EXAMPLES, default 1000)
+	@SERVAL_LIVE_FUZZ_EXAMPLES=$${SERVAL_LIVE_FUZZ_EXAMPLES:-1000} SERVAL_LIVE_FUZZ_SECONDS=7200 $(BIN)/python -m pytest \
+		-o timeout=7300 tests/integration/predictor/test_openapi.py
 
 prove: setup ## Swap each guarded function for its naive version and expect its test to fail
 	@$(BIN)/python -m tests.support.prove

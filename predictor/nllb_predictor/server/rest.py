@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from nllb_predictor.errors import BadRequest, NotReady, PayloadTooLarge, UnknownModel
-from nllb_predictor.server import metrics
+from nllb_predictor.server import metrics, openapi
 from nllb_predictor.server.faults import Fault, fault_of
 from nllb_predictor.server.lifecycle import Lifecycle
 from nllb_predictor.server.model import LARGE, Answered, Asked, TruthfulDataPlane, computed
@@ -44,6 +44,7 @@ class RestApi:
         routes = [
             get("/", self.ready),
             get("/metrics", self.metrics),
+            get("/openapi.json", self.openapi),
             get("/v2", self.server_metadata),
             get("/v2/health/live", self.live),
             get("/v2/health/ready", self.ready),
@@ -108,6 +109,9 @@ class RestApi:
     async def metrics(self, request: Request) -> Response:
         metrics.observe(self._lifecycle)
         return Response(generate_latest(), headers={"content-type": CONTENT_TYPE_LATEST})
+
+    async def openapi(self, request: Request) -> Response:
+        return Response(openapi.document(), media_type="application/json")
 
     async def infer(self, request: Request) -> Response:
         self._plane.require(request.path_params["name"], request.path_params.get("version"))
