@@ -13,6 +13,13 @@ from benchmarks.report import Report
 BENCHMARKS = {
     "conversion": "time and memory of converting the 600M shape, beside CTranslate2's own converter",
     "start": "seconds until ready beyond a bare script that opens the same folder",
+    "vocabulary": "speed, size and equal output with the vocabulary trimmed to a pair's texts",
+    "throughput": "sentences per second with many callers, beside CTranslate2 itself and simple ways to serve it",
+    "overhead": "what a call costs beyond the engine's own time",
+    "overload": "four times more calls than the engine can answer, for a minute",
+    "memory": "resident memory after 100,000 calls against after 1,000",
+    "keystrokes": "keys that word graphs save a person who types, with sil-machine's translator",
+    "graph-cost": "time of a word graph beside one translation with beam 4",
     "images": "size of each image's layers above its base",
     "operator-idle": "API writes and memory of an operator with 50 idle engines",
     "rollout": "build finished to first translation, and failed calls during rollouts, on the real cluster",

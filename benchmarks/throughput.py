@@ -113,8 +113,10 @@ def run() -> Report:
     warm(folder)
     chosen = sentences(COUNT)
     threads, batch, tried = _best(folder)
-    oracle = _oracle(folder, threads, batch, COUNT // 2)[batch]
+    before = _oracle(folder, threads, batch, COUNT // 2)[batch]
     loops = _ours(folder, chosen)
+    # On a machine that does other work too, the better of two measurements on both sides is the fairer opponent.
+    oracle = max(before, _oracle(folder, threads, batch, COUNT // 2)[batch])
     ours = {clients: loop.rate for clients, loop in loops.items()}
     groups = _oracle(folder, threads, "groups", COUNT // 2)["groups"]
     plain = _plain(folder, chosen[:24], CLIENTS)
