@@ -24,6 +24,7 @@ async def knative_settings(client: ClusterClient, namespace: str) -> KnativeSett
         domain_template=None
         if network is None
         else network.get("domain-template") or network.get("domainTemplate") or DEFAULT_DOMAIN_TEMPLATE,
+        response_start_seconds=_response_start(defaults),
     )
 
 
@@ -40,6 +41,12 @@ async def _data(client: ClusterClient, namespace: str, name: str) -> dict[str, s
 def _flag(data: dict[str, str] | None, key: str) -> bool | None:
     """Both settings are false where nobody set them."""
     return None if data is None else data.get(key, "false").strip().lower() == "true"
+
+
+def _response_start(data: dict[str, str] | None) -> int | None:
+    """Where nobody set it, it follows the time-out that revisions get by default."""
+    plain = _seconds(data, "revision-timeout-seconds", 300)
+    return _seconds(data, "revision-response-start-timeout-seconds", 300 if plain is None else plain)
 
 
 def _seconds(data: dict[str, str] | None, key: str, default: int) -> int | None:

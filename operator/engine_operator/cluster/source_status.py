@@ -160,10 +160,13 @@ def _write_deletions(ledger: DeletionLedger) -> Json | None:
 def warning_about(found: KnativeSettings) -> str | None:
     """What people should change in Knative, with the command; None where nothing is known to be wrong."""
     plain = Defaults({})
-    if found.max_revision_timeout_seconds is None:
-        return None
-    cap = found.max_revision_timeout_seconds
-    return time_chain(WakeBudget(), plain.scale_down_delay, plain.window, cap).cap_warning
+    cap, start = found.max_revision_timeout_seconds, found.response_start_seconds
+    chain = time_chain(WakeBudget(), plain.scale_down_delay, plain.window, cap, start)
+    told = (
+        chain.cap_warning if cap is not None else None,
+        chain.start_warning if start is not None else None,
+    )
+    return "; ".join(filter(None, told)) or None
 
 
 def _read_knative(body: JsonView) -> KnativeSettings:
@@ -172,6 +175,7 @@ def _read_knative(body: JsonView) -> KnativeSettings:
         pod_is_always_schedulable=body.get("podIsAlwaysSchedulable"),
         max_revision_timeout_seconds=body.get("maxRevisionTimeoutSeconds"),
         domain_template=body.get("domainTemplate"),
+        response_start_seconds=body.get("responseStartTimeoutSeconds"),
     )
 
 
@@ -181,6 +185,7 @@ def _write_knative(found: KnativeSettings) -> Json | None:
         "podIsAlwaysSchedulable": found.pod_is_always_schedulable,
         "maxRevisionTimeoutSeconds": found.max_revision_timeout_seconds,
         "domainTemplate": found.domain_template,
+        "responseStartTimeoutSeconds": found.response_start_seconds,
         "warning": warning_about(found),
     }
     return {key: value for key, value in body.items() if value is not None} or None

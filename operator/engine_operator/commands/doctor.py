@@ -74,7 +74,11 @@ async def findings(settings: Settings, cluster: ClusterClient, namespace: str) -
 def knative_findings(found: KnativeSettings, where: str) -> list[Finding]:
     """What Knative's settings, read in the namespace `where`, allow."""
     chain = time_chain(
-        WakeBudget(), Defaults({}).scale_down_delay, Defaults({}).window, found.max_revision_timeout_seconds
+        WakeBudget(),
+        Defaults({}).scale_down_delay,
+        Defaults({}).window,
+        found.max_revision_timeout_seconds,
+        found.response_start_seconds,
     )
     wishes = (
         (
@@ -100,7 +104,11 @@ def knative_findings(found: KnativeSettings, where: str) -> list[Finding]:
             patch = json.dumps({"data": {key: "true"}}, separators=(",", ":"))
             told = f"kubectl patch configmap {config_map} -n {where} --type merge -p '{patch}'"
             findings.append(Finding(None, f"{why} need: {told}"))
-    return [*findings, *_time_out(found.max_revision_timeout_seconds, chain)]
+    return [
+        *findings,
+        *_time_out(found.max_revision_timeout_seconds, chain),
+        _first_byte(found.response_start_seconds, chain),
+    ]
 
 
 def _time_out(cap: int | None, chain: TimeChain) -> list[Finding]:
@@ -110,6 +118,15 @@ def _time_out(cap: int | None, chain: TimeChain) -> list[Finding]:
         return [*unread, Finding(None, chain.cap_warning)]
     wake = int(chain.wake.total_seconds())
     return [*unread, Finding(True, f"{name} is {cap}; a wake may take {wake} s")]
+
+
+def _first_byte(start: int | None, chain: TimeChain) -> Finding:
+    name = "Knative's revision-response-start-timeout-seconds"
+    if start is None:
+        return Finding(None, f"{name} can't be read; its default, 300, is assumed")
+    if chain.start_warning:
+        return Finding(None, chain.start_warning)
+    return Finding(True, f"{name} is {start}; it cuts no call before its time-out")
 
 
 def name_finding(found: KnativeSettings, namespace: str) -> Finding:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from engine_operator.domain import reasons
 from engine_operator.domain.desired import Round
 from engine_operator.domain.observed import Condition, ConditionStatus, EngineStatus, Known, ServingStatus
-from engine_operator.domain.serving import live_service, pods_of
+from engine_operator.domain.serving import live_service, pods_of, still_held
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def _wake(serving: ServingStatus, round_: Round, previous: Condition | None) -> 
     if any(pod.ready for pod in pods):
         return told(ConditionStatus.TRUE, reasons.SERVING, revision)
     for pod in pods:
-        if pod.failure is not None:
+        if pod.failure is not None and not still_held(pod, round_):
             return told(
                 ConditionStatus.FALSE, reasons.WAKE_FAILED, f"{pod.failure.reason}: {pod.failure.message}"
             )

@@ -23,6 +23,9 @@ and a pod that became ready meanwhile must still be there."""
 KNATIVE_MAX_TIMEOUT = timedelta(seconds=600)
 """Knative's `max-revision-timeout-seconds` where nobody changed it."""
 
+KNATIVE_RESPONSE_START = timedelta(seconds=300)
+"""Knative's `revision-response-start-timeout-seconds` where nobody changed it."""
+
 KNATIVE_LONGEST_ANNOTATION = timedelta(hours=1)
 """Upper bound that Knative puts on the autoscaler's window and on pod retention."""
 
@@ -57,19 +60,32 @@ class TimeChain:
     progress_deadline: timedelta
     """Knative gives a new revision up after this."""
     response_start: timedelta
-    """Longest wait for the first byte of an answer; the activator holds a call so long."""
+    """Longest wait for the first byte of an answer that we ask for, as the revision's time-out."""
+    first_byte: timedelta
+    """How long the activator really holds a call: Knative gives every revision of KServe's its own default too, and
+    KServe has no field for it."""
     hold: timedelta
     scale_down_delay: timedelta
     retry_after: timedelta
     window: timedelta
     cap_warning: str | None
     """What to tell on the ServalSource where the cluster's cap cuts the wake budget, and the command that raises it."""
+    start_warning: str | None
+    """The same where the default for the first byte ends a call earlier than its time-out."""
 
 
 def time_chain(
-    budget: WakeBudget, scale_down_delay: timedelta, window: timedelta, cap_seconds: int | None = None
+    budget: WakeBudget,
+    scale_down_delay: timedelta,
+    window: timedelta,
+    cap_seconds: int | None = None,
+    start_seconds: int | None = None,
 ) -> TimeChain:
-    """Derive the chain; `cap_seconds` is the cluster's `max-revision-timeout-seconds`, None = Knative's default."""
+    """Derive the chain; None = Knative's default.
+
+    `cap_seconds` is the cluster's `max-revision-timeout-seconds`, `start_seconds` its
+    `revision-response-start-timeout-seconds`.
+    """
     wake = budget.total
     cap = KNATIVE_MAX_TIMEOUT if cap_seconds is None else timedelta(seconds=cap_seconds)
     warning = None
@@ -80,7 +96,37 @@ def time_chain(
             f"{int(cap.total_seconds())} s; to raise it: kubectl patch configmap config-defaults -n knative-serving "
             f'--type merge -p \'{{"data":{{"max-revision-timeout-seconds":"{seconds}"}}}}\''
         )
-    return TimeChain(wake, wake, min(wake, cap), HOLD, scale_down_delay, RETRY_AFTER, window, warning)
+    response = min(wake, cap)
+    first = first_byte(response, start_seconds)
+    return TimeChain(
+        wake,
+        wake,
+        response,
+        first,
+        HOLD,
+        scale_down_delay,
+        RETRY_AFTER,
+        window,
+        warning,
+        _start_warning(first) if first < response else None,
+    )
+
+
+def first_byte(response_start: timedelta, start_seconds: int | None) -> timedelta:
+    """When Knative ends a call that has no first byte yet.
+
+    Its webhook writes the cluster's default into every revision whose time-out is longer than that; 0 turns it off.
+    """
+    default = KNATIVE_RESPONSE_START if start_seconds is None else timedelta(seconds=start_seconds)
+    return default if timedelta(0) < default < response_start else response_start
+
+
+def _start_warning(first: timedelta) -> str:
+    return (
+        f"the cluster ends a call that waits for its first byte after {int(first.total_seconds())} s, whatever an "
+        "engine's own time-out; to let that hold alone: kubectl patch configmap config-defaults -n knative-serving "
+        '--type merge -p \'{"data":{"revision-response-start-timeout-seconds":"0"}}\''
+    )
 
 
 def broken(chain: TimeChain) -> tuple[str, ...]:
@@ -89,7 +135,7 @@ def broken(chain: TimeChain) -> tuple[str, ...]:
         (chain.progress_deadline >= chain.wake, "progressDeadline must not be shorter than the wake budget"),
         (chain.response_start <= chain.wake, "responseStart must not be longer than the wake budget"),
         (chain.hold < CALLER_CUT, "the hold must end before the caller's edge cuts the request"),
-        (chain.hold <= chain.response_start, "the hold must not be longer than responseStart"),
+        (chain.hold <= chain.first_byte, "the hold must not be longer than the time to the first byte"),
         (chain.scale_down_delay > chain.retry_after, "scaleDownDelay must be longer than Retry-After"),
         (
             chain.scale_down_delay <= KNATIVE_LONGEST_ANNOTATION,

@@ -291,6 +291,8 @@ class KnativeSettings:
     pod_is_always_schedulable: bool | None = None
     max_revision_timeout_seconds: int | None = None
     domain_template: str | None = None
+    response_start_seconds: int | None = None
+    """What a revision gets that names none, as KServe's always do; 0: nothing beyond its time-out."""
 
 
 @dataclass(frozen=True)

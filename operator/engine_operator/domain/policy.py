@@ -26,6 +26,8 @@ class Policy:
     with its next model, so that an upgrade of the operator restarts nothing."""
     auto_swap_after: timedelta = timedelta(seconds=60)
     """Strategy Auto: how long a new pod may want the GPU of the pod it replaces before they swap."""
+    device_release: timedelta = timedelta(minutes=2)
+    """How long a GPU may be told to be full by a pod that has just been given it: the one before still frees it."""
     source_url_lifetime: timedelta = timedelta(minutes=50)
     """A presigned URL older than this is replaced while its Job has not started (Serval's last 60 minutes)."""
     keep_previous: int = 1

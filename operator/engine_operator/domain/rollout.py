@@ -36,7 +36,7 @@ from engine_operator.domain.observed import (
     ServiceState,
     TargetStatus,
 )
-from engine_operator.domain.serving import live_service, pods_of, proven
+from engine_operator.domain.serving import live_service, pods_of, proven, still_held
 
 UNSCHEDULABLE = "Unschedulable"
 """Knative's reason while a pod has no node: a normal state of a cold start, not a failure."""
@@ -93,7 +93,17 @@ def roll_out(goal: Goal, target: TargetStatus, status: EngineStatus, round_: Rou
     if service is None or not runs(service, goal):
         return _enter(goal, target, status, round_)
     target = replace(target, attempts=max(target.attempts, service.attempt))
+    if _forced(goal, round_):
+        target = replace(target, phase=Phase.BACKING_OFF, next_retry=round_.now)
     return _advance(goal, target, service, status, round_)
+
+
+def _forced(goal: Goal, round_: Round) -> bool:
+    """Whether a person asks, in this round, to try a failed rollout again: the next attempt is due at once."""
+    old = round_.observed.status.target
+    if old is None or old.artifact_key != goal.key or old.phase is not Phase.BACKING_OFF:
+        return False
+    return old.retry_token != round_.desired.engine.retry_token
 
 
 def maintain(goal: Goal, status: EngineStatus, round_: Round) -> tuple[Action, ...]:
@@ -259,14 +269,17 @@ def failure_of(revision: RevisionState, service: ServiceState, round_: Round) ->
     The pod's own words come first: what Knative and KServe report outlives its cause or lacks it. A pod without a
     node is given the whole wake budget.
     """
-    for pod in pods_of(round_, revision.name):
+    pods = pods_of(round_, revision.name)
+    if any(not pod.ready and still_held(pod, round_) for pod in pods):
+        return None
+    for pod in pods:
         if pod.failure is not None and not pod.ready:
             return pod.failure
     if revision.ready is not ConditionStatus.FALSE:
         return None
     if revision.reason == IMAGE_MISSING:
         return ProcessFailure(reasons.IMAGE_UNRESOLVABLE, revision.message)
-    homeless = next((p.unschedulable for p in pods_of(round_, revision.name) if p.unschedulable), None)
+    homeless = next((pod.unschedulable for pod in pods if pod.unschedulable), None)
     if revision.reason == UNSCHEDULABLE:
         if round_.now - revision.created <= round_.policy.budget.total:
             return None

@@ -14,6 +14,9 @@ from engine_operator.domain.observed import (
     ServingStatus,
 )
 
+DEVICE_FULL = "out of memory"
+"""How CUDA words it, in the predictor's last line. The kernel's own end of a process has other words."""
+
 
 def live_service(round_: Round) -> ServiceState | None:
     """The InferenceService, unless it is on its way out."""
@@ -25,6 +28,17 @@ def pods_of(round_: Round, knative_revision: str) -> tuple[PodState, ...]:
     """Pods of one Knative revision that are not on their way out."""
     pods = round_.observed.pods
     return tuple(p for p in pods if p.knative_revision == knative_revision and not p.terminating)
+
+
+def still_held(pod: PodState, round_: Round) -> bool:
+    """Whether a pod failed only because the device that it was given is not free yet.
+
+    The scheduler hands a GPU on when the pod before has ended; the driver gives its memory back some seconds later.
+    Kubernetes starts the container again by itself.
+    """
+    if pod.failure is None or DEVICE_FULL not in pod.failure.message.lower():
+        return False
+    return round_.now - (pod.scheduled_at or pod.created) <= round_.policy.device_release
 
 
 def proven(revision: RevisionState, round_: Round) -> bool:

@@ -9,13 +9,13 @@ import pytest
 from engine_operator.commands.doctor import knative_findings, name_finding
 from engine_operator.domain.observed import KnativeSettings
 
-GOOD = KnativeSettings(True, True, 900, "{{.Name}}-{{.Namespace}}.{{.Domain}}")
+GOOD = KnativeSettings(True, True, 900, "{{.Name}}-{{.Namespace}}.{{.Domain}}", 0)
 PAGE = (Path(__file__).parents[3] / "docs" / "install.md").read_text(encoding="utf-8")
 
 
 def test_good_settings_are_shown_too() -> None:
     found = knative_findings(GOOD, "knative-serving")
-    assert [one.good for one in found] == [True, True, True]
+    assert [one.good for one in found] == [True, True, True, True]
     assert "max-revision-timeout-seconds is 900" in found[2].what
 
 
@@ -73,5 +73,6 @@ def test_the_page_says_exactly_which_settings_doctor_reads() -> None:
         "allow-zero-initial-scale",
         "pod-is-always-schedulable",
         "max-revision-timeout-seconds",
+        "revision-response-start-timeout-seconds",
         "domain-template",
     }
