@@ -159,14 +159,23 @@ def test_the_engine_id_is_an_alias_and_other_names_are_told_both(any_pair_predic
     assert ENGINE_ID in answer.json()["hint"]
 
 
+INPUTS = ["text", "source_language", "target_language", "target_prefix", "protected_terms"]
+OUTPUTS = [
+    ("translation", [-1, -1]),
+    ("score", [-1, -1]),
+    ("translation_result", [-1, -1]),
+    ("word_graph", [-1, 1]),
+    ("warnings", [-1, 1]),
+    ("token_count", [-1, 2]),
+    ("hypothesis_count", [-1]),
+]
+
+
 def test_metadata_names_words_revision_and_what_is_really_in_use(any_pair_predictor: Predictor) -> None:
     facts = httpx.get(f"{any_pair_predictor.url}/v2/models/{SERVICE}").json()
     assert (facts["name"], facts["versions"], facts["platform"]) == (SERVICE, [str(REVISION)], "ctranslate2")
-    assert [each["name"] for each in facts["inputs"]] == ["text", "source_language", "target_language"]
-    assert [(each["name"], each["shape"]) for each in facts["outputs"]] == [
-        ("translation", [-1, 1]),
-        ("score", [-1, 1]),
-    ]
+    assert [each["name"] for each in facts["inputs"]] == INPUTS
+    assert [(each["name"], each["shape"]) for each in facts["outputs"]] == OUTPUTS
     properties = facts["properties"]
     assert all(isinstance(value, str) for value in properties.values())
     expected = {
@@ -190,10 +199,7 @@ async def test_grpc_metadata_says_what_rest_says(any_pair_predictor: Predictor, 
     trailing = dict(await call.trailing_metadata())
     assert json.loads(trailing["serval-live-properties-bin"]) == facts["properties"]
     assert (answer.name, list(answer.versions), answer.platform) == (SERVICE, [str(REVISION)], "ctranslate2")
-    assert [(each.name, list(each.shape)) for each in answer.outputs] == [
-        ("translation", [-1, 1]),
-        ("score", [-1, 1]),
-    ]
+    assert [(each.name, list(each.shape)) for each in answer.outputs] == OUTPUTS
 
 
 async def test_grpc_clients_can_ask_for_the_services_and_their_messages(
