@@ -117,7 +117,7 @@ async def told(bench: Bench) -> dict[str, int]:
 
 
 async def test_a18_a_restart_and_three_sweeps_tell_nothing_that_was_told(bench: Bench) -> None:
-    count = 500 if time_factor() >= 1 else 12
+    count = 500 if time_factor() >= 1 else 6
     engines = [bench.serval.add_engine() for _ in range(count)]
     for _ in range(3):
         bench.serval.add_engine(EngineSpec(persisted=None, revision=3))
@@ -126,7 +126,7 @@ async def test_a18_a_restart_and_three_sweeps_tell_nothing_that_was_told(bench: 
     for engine in engines:
         bench.serval.run_build(engine.id, bench.archive())
     for engine in engines:
-        await bench.until_serves(engine.id, 1, timeout=PATIENCE + count)
+        await bench.until_serves(engine.id, 1, timeout=2 * PATIENCE)
     await bench.settle(3.0)
     before = await told(bench)
     for engine in engines:
