@@ -45,7 +45,10 @@ def normalise_punctuation(text: str) -> str:
 
 def normalised(reading: Reading) -> Reading:
     """The same, with the place of each character kept."""
+    if normalise_punctuation(reading.text) == reading.text.strip():
+        return reading.stripped()
     for pattern, replacement in _normaliser():
-        if pattern.search(reading.text):
+        # Most rules match nothing, or put a space in the place of a space.
+        if pattern.sub(replacement, reading.text) != reading.text:
             reading = reading.substituted(pattern, replacement)
     return reading.stripped()
