@@ -98,8 +98,9 @@ def test_confidences_are_the_geometric_means_of_the_pieces(
 
 def test_names_belong_to_themselves(any_pair_predictor: Predictor) -> None:
     """Attention was learnt, so not every pair is right; names that read alike on both sides tell how many are."""
-    verses = [each for each in references("beam4-early") if each.target_language == "spa_Latn"][:150]
-    found = outputs(any_pair_predictor, [each.source for each in verses], "translation_result")
+    verses = [each for each in references("beam4-early") if each.target_language == "spa_Latn"][:100]
+    texts = [each.source for each in verses]
+    found = outputs(any_pair_predictor, texts, "translation_result", timeout_ms=55_000, beam_size=1)
     right = asked = 0
     for result in found["translation_result"]:
         links = {(each["sourceIndex"], each["targetIndex"]) for each in result["alignment"]}
@@ -108,7 +109,7 @@ def test_names_belong_to_themselves(any_pair_predictor: Predictor) -> None:
             if word[:1].isupper() and len(places) == 1 and len(word) > 3:
                 asked += 1
                 right += (places[0], target) in links
-    assert asked >= 20
+    assert asked >= 15
     assert right / asked >= 0.7
 
 
