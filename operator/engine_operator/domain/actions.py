@@ -75,6 +75,9 @@ class ServiceTemplate:
     the whole service."""
     service_account: str = ""
     """Empty = the namespace's `default`."""
+    model_bytes: int = 0
+    """Size of the model, from which memory and disk follow where nobody chose them; 0 = not known, or chosen. No part
+    of the hash: a size that is learned later restarts nothing."""
 
 
 @dataclass(frozen=True)

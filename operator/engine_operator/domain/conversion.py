@@ -32,6 +32,9 @@ from engine_operator.domain.observed import (
     TargetStatus,
 )
 
+SOURCE_GROWTH = 1.1
+"""Between two builds of an engine: a vocabulary grows by a few pieces, an archive packs a little worse."""
+
 _ENDED = (JobPhase.SUCCEEDED, JobPhase.FAILED)
 
 
@@ -119,12 +122,18 @@ def _source_url(job: str, revision: int, round_: Round) -> tuple[Action, ...]:
     return (RefreshSourceUrl(desired.ref, job, origin.serval_source, origin.engine_id, revision),)
 
 
+def expected_source(round_: Round) -> int:
+    """Bytes of the archive that nobody has seen yet: about those of the revision that serves, else as assumed."""
+    known = round_.observed.serving_manifest.source_bytes
+    return int(known * SOURCE_GROWTH) if known else round_.policy.assumed_source_bytes
+
+
 def _start(goal: Goal, target: TargetStatus, status: EngineStatus, round_: Round) -> Stage:
     """Start the next attempt, if a place is free."""
     if round_.observed.busy_conversions >= round_.policy.max_converting:
         return Stage(replace(status, target=target))
     desired, policy = round_.desired, round_.policy
-    size = policy.assumed_source_bytes
+    size = expected_source(round_)
     size = int(size * policy.escalation) if outgrew(status, target) else size
     lost = target.phase is Phase.CONVERTING and target.attempts > 0
     attempt = target.attempts if lost else target.attempts + 1  # A Job that somebody removed is made again.

@@ -108,7 +108,9 @@ def template_hash(template: ServiceTemplate) -> str:
             return value.total_seconds()
         return str(value)
 
-    text = json.dumps(asdict(template), sort_keys=True, default=plain)
+    content = asdict(template)
+    del content["model_bytes"]
+    text = json.dumps(content, sort_keys=True, default=plain)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -283,6 +283,8 @@ class Effective:
     warm_windows: tuple[WarmWindow, ...] = ()
     min_scale: MinScaleAnnotation | None = None
     """The annotation that `serving.min_replicas` was taken from."""
+    resources_chosen: bool = False
+    """A person wrote them; otherwise they grow with the model."""
 
 
 @dataclass(frozen=True)
@@ -357,7 +359,8 @@ def effective(engine: EngineSpec, source: SourceSpec | None, defaults: Defaults)
     quantization = engine.quantization or (source.quantization if source else None) or base.quantization
     options = ConversionOptions(quantization, converter=_converter(engine, source, defaults))
     windows = _warm_windows(engine, source)
-    return Effective(options, serving, engine.rollout, engine.languages, windows, annotated)
+    chosen = wish.resources is not None
+    return Effective(options, serving, engine.rollout, engine.languages, windows, annotated, chosen)
 
 
 def _converter(engine: EngineSpec, source: SourceSpec | None, defaults: Defaults) -> str:

@@ -152,6 +152,10 @@ class ManifestFact:
     sha256: str = ""
     """Of the manifest's bytes as stored; empty unless present."""
     attempt: str = ""
+    model_bytes: int = 0
+    """Size of the converted model; 0 = not known."""
+    source_bytes: int = 0
+    """Size of what it was converted from; 0 = not known."""
 
 
 ABSENT_MANIFEST = ManifestFact(Known.ABSENT)

@@ -80,7 +80,14 @@ def template(goal: Goal, attempt: int, initial_scale: int, image: str, round_: R
         progress_deadline_seconds=int(chain.progress_deadline.total_seconds()),
         response_start_seconds=int(chain.response_start.total_seconds()),
         service_account=round_.policy.workload_service_account,
+        model_bytes=0 if desired.effective.resources_chosen else _size(goal, round_),
     )
+
+
+def _size(goal: Goal, round_: Round) -> int:
+    """Bytes of the goal's model, from whichever manifest of this round tells it."""
+    facts = (goal.manifest, round_.observed.manifest, round_.observed.serving_manifest)
+    return max(f.model_bytes for f in facts if f.sha256 == goal.manifest.sha256)
 
 
 def roll_out(goal: Goal, target: TargetStatus, status: EngineStatus, round_: Round) -> Stage:

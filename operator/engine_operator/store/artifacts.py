@@ -50,7 +50,9 @@ class ArtifactStore:
     async def fact(self, key: ArtifactKey) -> ManifestFact:
         """The manifest as the decisions see it."""
         found = await self.manifest(key)
-        return ABSENT_MANIFEST if found is None else ManifestFact(Known.PRESENT, found.sha256, found.attempt)
+        if found is None:
+            return ABSENT_MANIFEST
+        return ManifestFact(Known.PRESENT, found.sha256, found.attempt, found.model_bytes, found.source_bytes)
 
     async def stored(self, engine_id: EngineId) -> tuple[StoredArtifact, ...]:
         """Everything that lies in an engine's folder, by artifact key. Objects that are no artifacts are left out."""

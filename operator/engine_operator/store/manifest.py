@@ -26,6 +26,7 @@ class Manifest:
     sha256: str
     """Of the bytes as stored."""
     source_sha256: str
+    source_bytes: int
     model_bytes: int
     """Size of all files together."""
 
@@ -56,5 +57,6 @@ def read_manifest(key: ArtifactKey, content: bytes) -> Manifest:
         attempt=str(body["attempt"]),
         sha256=hashlib.sha256(content).hexdigest(),
         source_sha256=str(body["source"]["sha256"]),
+        source_bytes=int(body["source"]["bytes"]),
         model_bytes=sum(int(file["bytes"]) for file in body["files"]),
     )

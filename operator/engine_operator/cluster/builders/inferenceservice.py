@@ -13,6 +13,7 @@ from engine_operator.cluster.builders import common
 from engine_operator.cluster.builders.common import Json, mount, variable
 from engine_operator.domain import wire
 from engine_operator.domain.actions import ServiceTemplate
+from engine_operator.domain.budget import predictor_resources
 from engine_operator.domain.engine import EffectiveServing, Exposure, Protocol
 
 API_VERSION = "serving.kserve.io/v1beta1"
@@ -95,7 +96,7 @@ def _container(template: ServiceTemplate) -> Json:
         "args": ["serve"],
         "ports": [_port(serving.protocol)],
         "env": _environment(template),
-        "resources": common.resources(serving.resources),
+        "resources": common.resources(predictor_resources(serving.resources, template.model_bytes)),
         "securityContext": common.restricted(),
         "terminationMessagePath": "/dev/termination-log",
         "terminationMessagePolicy": "File",
