@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from engine_operator.cluster.facts import pod_state, revision_state, service_state
 from engine_operator.cluster.phases import PhaseReader
 from engine_operator.cluster.reader import ClusterReader, EngineObjects
+from engine_operator.cluster.resources import Json
 from engine_operator.context import SourceContext, StoreState
 from engine_operator.domain.desired import Desired, wanted_revision
 from engine_operator.domain.engine import (
@@ -33,6 +34,7 @@ from engine_operator.domain.observed import (
     Known,
     ManifestFact,
     Observed,
+    PodState,
     StoredArtifact,
 )
 from engine_operator.domain.serval_facts import Existence, servable
@@ -147,7 +149,7 @@ class Observer:
         key = desired.key(wanted) if wanted else None
         serving = status.serving.artifact_key if status.serving else None
         manifest = await self._manifests.fact(storage.store, key)
-        states = [pod_state(one) for one in objects.pods]
+        states = [await self._pod(one) for one in objects.pods]
         observed = Observed(
             status=status,
             manifest=manifest,
@@ -164,6 +166,13 @@ class Observer:
             knative=context.knative if context else KnativeSettings(),
         )
         return await self._with_phases(observed)
+
+    async def _pod(self, item: Json) -> PodState:
+        """A pod; one without a node with what the cluster's autoscaler says of it."""
+        state = pod_state(item)
+        if state.unschedulable is None or not state.knative_revision:
+            return state
+        return replace(state, refused=await self._reader.refusal(item))
 
     async def _with_phases(self, observed: Observed) -> Observed:
         """Ask the pod that has just ended a wake, once: the answer goes into the status with the wake."""

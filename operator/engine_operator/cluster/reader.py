@@ -3,13 +3,16 @@
 No watch caches and no indices: at a thousand engines those cost a minute of CPU and half of our memory.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from engine_operator.cluster.autoscaler import refusal
 from engine_operator.cluster.client import ClusterClient, ObjectRef
 from engine_operator.cluster.facts import job_state, written_at
 from engine_operator.cluster.resources import (
     ENGINES,
+    EVENTS,
     INFERENCE_SERVICES,
     JOBS,
     PODS,
@@ -21,6 +24,9 @@ from engine_operator.cluster.resources import (
 from engine_operator.domain import wire
 from engine_operator.domain.names import source_secret_name
 from engine_operator.domain.observed import JobPhase, JobState
+from engine_operator.errors import ClusterError
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,17 @@ class ClusterReader:
         """The conversion Jobs; for one that has not started, also when its source was handed over."""
         states = (job_state(one, objects.pods, None) for one in objects.jobs)
         return tuple([await self._with_source(objects, state) for state in states if state is not None])
+
+    async def refusal(self, pod: Json) -> str | None:
+        """Why the cluster's autoscaler brings no node for a pod; None where it says nothing, or may not be asked."""
+        metadata = pod["metadata"]
+        fields = f"regarding.kind=Pod,regarding.name={metadata['name']}"
+        try:
+            events = [one async for one in self._cluster.list(EVENTS, metadata["namespace"], fields=fields)]
+        except ClusterError as error:
+            log.debug("the Events of %s can't be read: %s", metadata["name"], error)
+            return None
+        return refusal(one for one in events if (one.get("regarding") or {}).get("name") == metadata["name"])
 
     async def _with_source(self, objects: EngineObjects, state: JobState) -> JobState:
         if state.phase not in (JobPhase.WAITING, JobPhase.NEEDS_SOURCE):

@@ -52,6 +52,9 @@ def _wake(serving: ServingStatus, round_: Round, previous: Condition | None) -> 
                 ConditionStatus.FALSE, reasons.WAKE_FAILED, f"{pod.failure.reason}: {pod.failure.message}"
             )
     for pod in pods:
+        if pod.refused is not None:
+            return told(ConditionStatus.FALSE, reasons.NODE_POOL_UNAVAILABLE, pod.refused)
+    for pod in pods:
         if pod.unschedulable is not None and round_.now - pod.created > round_.policy.budget.node_boot:
             return told(
                 ConditionStatus.FALSE, reasons.WAKE_FAILED, f"no node came in time: {pod.unschedulable}"

@@ -6,7 +6,7 @@ hold no elapsed times, so that a status changes only when a fact does.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from engine_operator.domain import reasons
@@ -120,7 +120,20 @@ def _progressing(view: _View) -> Told:
             reasons.ZERO_INITIAL_SCALE_DISABLED,
             'config-autoscaler lacks allow-zero-initial-scale: "true"; calls fail while the service is made again',
         )
+    refused = next((p.refused for p in view.round.observed.pods if p.refused), None)
+    if target.phase is Phase.ROLLING_OUT and refused is not None:
+        said = f"revision {target.revision}, attempt {target.attempts}: {refused}"
+        return told(ConditionStatus.TRUE, reasons.NODE_POOL_UNAVAILABLE, said)
     return told(ConditionStatus.TRUE, target.phase.value, _progress_message(view))
+
+
+def held_up(status: EngineStatus, round_: Round, reason: str, message: str) -> EngineStatus:
+    """The status while something beside the engine holds up what is to be done: the same but for `Progressing`."""
+    view = _View(round_, status)
+    waits = _stamped(PROGRESSING, told(ConditionStatus.TRUE, reason, message), view)
+    others = tuple(one for one in status.conditions if one.type != PROGRESSING)
+    order = [kind for kind, _ in _TABLES]
+    return replace(status, conditions=tuple(sorted((*others, waits), key=lambda one: order.index(one.type))))
 
 
 def _dying(view: _View) -> Told | None:

@@ -230,6 +230,8 @@ class PodState:
     ready: bool
     unschedulable: str | None = None
     """The scheduler's message while the pod has no node."""
+    refused: str | None = None
+    """The cluster autoscaler's words, if it says that no node will come."""
     failure: ProcessFailure | None = None
     """Present or last termination of the predictor's container, if it ended by failure."""
     terminating: bool = False

@@ -69,6 +69,11 @@ WAITING_FOR_NODE = _reason(
     "WaitingForNode", "Available",
     "A pod waits for a node, within the time that a node may take to boot. Normal on a pool that scales from zero.",
 )  # fmt: skip
+NODE_POOL_UNAVAILABLE = _reason(
+    "NodePoolUnavailable", "Available, Progressing",
+    "The cluster's autoscaler says that no node will come for the pod; the message has its words. Usually the pool's "
+    "template lacks a label, a taint's toleration or the GPU, or the pool is at its largest: docs/gpu-pools.md.",
+)  # fmt: skip
 NEVER_SERVED = _reason(
     "NeverServed", "Available, UpToDate",
     "No revision answers yet: none has passed its smoke translation, or the InferenceService is being made again.",
@@ -291,8 +296,8 @@ REJECTED = _reason(
 )  # fmt: skip
 WEBHOOK_UNAVAILABLE = _reason(
     "WebhookUnavailable",
-    "lastFailure",
-    "An admission webhook, usually KServe's, does not answer; tried again.",
+    "Progressing",
+    "An admission webhook, usually KServe's, does not answer; the message names it. Tried again until it does.",
 )
 
 # Events

@@ -16,7 +16,7 @@ from engine_operator.cluster.engine_status import read_engine_status
 from engine_operator.cluster.reader import ClusterReader, EngineObjects
 from engine_operator.domain.actions import Action, HoldRevision, WriteStatus
 from engine_operator.domain.attempts import record_error
-from engine_operator.domain.conditions import conditions_of
+from engine_operator.domain.conditions import conditions_of, held_up
 from engine_operator.domain.desired import Desired, Round
 from engine_operator.domain.engine import EngineSpec
 from engine_operator.domain.observed import EngineStatus, Phase, ProcessFailure
@@ -174,6 +174,8 @@ class Looker:
         where = f"{engine.namespace}/{engine.name}"
         if isinstance(error, PASSING):
             log.info("%s: %s failed and is tried again: %s", where, type(outcome.failed).__name__, error)
+            if isinstance(error, WebhookFailed):
+                await _tell(error, executor, round_)
             return Looked(passing=error)
         log.warning("%s: %s failed: %s", where, type(outcome.failed).__name__, error)
         status = record_error(planned, ProcessFailure(error.reason, str(error)[:800]), round_)
@@ -190,6 +192,15 @@ class Looker:
             next_retry=status.target.next_retry if status.target else None,
             passing=error if status.target is None or status.target.phase is not Phase.BACKING_OFF else None,
         )
+
+
+async def _tell(error: WebhookFailed, executor: Executor, round_: Round) -> None:
+    """Name the webhook that holds the engine up, once: what it needs is a person's look at something else."""
+    before = round_.observed.status
+    said = f"the admission webhook {error.webhook} does not answer; tried again until it does"
+    status = held_up(before, round_, error.reason, said)
+    if status != before:
+        await executor.run([WriteStatus(round_.desired.ref, status)])
 
 
 def _planned(actions: Sequence[Action], round_: Round) -> EngineStatus:
