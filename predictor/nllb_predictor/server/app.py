@@ -32,8 +32,8 @@ from nllb_predictor.settings import ServeSettings
 log = logging.getLogger(__name__)
 
 DRAIN_POLL_SECONDS = 0.02
-KEEP_ALIVE_SECONDS = 75
-"""Longer than what proxies keep an idle connection, so that the proxy closes first and no call meets a closed one."""
+KEEP_ALIVE_SECONDS = 120
+"""Longer than proxies keep an idle connection (Knative's: 90 s), so that no call meets one that we have just closed."""
 
 
 @dataclass(frozen=True)
