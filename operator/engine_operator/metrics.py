@@ -54,6 +54,24 @@ ACTION_FAILURES = Counter(
     ["action", "reason"],
     registry=REGISTRY,
 )
+PLAN_ACTIONS = Histogram(
+    "serval_live_plan_actions",
+    "Actions of one plan: a plan for an engine that is as wanted has none.",
+    buckets=(0, 1, 2, 3, 5, 8, 13),
+    registry=REGISTRY,
+)
+API_WRITES = Counter(
+    "serval_live_api_writes_total",
+    "Writes that the API server accepted, by verb and kind (plural).",
+    ["verb", "kind"],
+    registry=REGISTRY,
+)
+RETRIES = Counter(
+    "serval_live_retries_total",
+    "Further attempts at a conversion or a rollout, by the reason of the failure before.",
+    ["reason"],
+    registry=REGISTRY,
+)
 POD_SECONDS = Counter(
     "serval_live_pod_seconds_total",
     "Seconds that predictor pods of an engine existed while this process watched: what it cost.",

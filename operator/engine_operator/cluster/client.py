@@ -13,9 +13,10 @@ from typing import Any, Self
 
 import httpx
 
+from engine_operator import metrics
 from engine_operator.cluster.answers import error_of, retry_after_of
 from engine_operator.cluster.connection import Connection
-from engine_operator.cluster.resources import FIELD_MANAGER, Json, JsonView, Resource
+from engine_operator.cluster.resources import FIELD_MANAGER, Json, JsonView, Resource, plural_of
 from engine_operator.errors import ClusterBusy, ClusterUnreachable, NotFound
 
 Guard = Callable[[], None]
@@ -189,6 +190,8 @@ class ClusterClient:
                 self._quiet.ask(retry_after_of(answer))
                 continue
             if answer.is_success:
+                if verb != "GET":
+                    metrics.API_WRITES.labels(verb, plural_of(path)).inc()
                 parsed: Any = answer.json()
                 return parsed if isinstance(parsed, dict) else {}
             raise error_of(answer)

@@ -41,6 +41,13 @@ class Resource:
         return "/" + "/".join(parts)
 
 
+def plural_of(path: str) -> str:
+    """The kind that a path of `Resource.path` is about."""
+    parts = path.strip("/").split("/")
+    rest = parts[3:] if parts[0] == "apis" else parts[2:]
+    return rest[2] if rest[0] == "namespaces" and len(rest) > 2 else rest[0]
+
+
 SERVAL_SOURCES = Resource("serval-live.dev", "v1alpha1", "servalsources", "ServalSource")
 ENGINES = Resource("serval-live.dev", "v1alpha1", "translationengines", "TranslationEngine")
 INFERENCE_SERVICES = Resource("serving.kserve.io", "v1beta1", "inferenceservices", "InferenceService")

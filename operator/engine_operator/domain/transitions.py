@@ -25,6 +25,17 @@ def _started(old: EngineStatus, new: EngineStatus) -> _Event | None:
     return EventType.NORMAL, reason, f"revision {after.revision}, attempt {after.attempts}"
 
 
+def retried(old: EngineStatus, new: EngineStatus) -> str | None:
+    """Why the attempt before failed, where another one starts between two statuses; None where none does."""
+    before, after, failure = old.target, new.target, old.last_failure
+    if before is None or after is None or failure is None or before.phase is not Phase.BACKING_OFF:
+        return None
+    starts = (
+        after.phase in (Phase.CONVERTING, Phase.ROLLING_OUT) and before.artifact_key == after.artifact_key
+    )
+    return failure.reason if starts else None
+
+
 def _promoted(old: EngineStatus, new: EngineStatus) -> _Event | None:
     if new.serving is None:
         return None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
+from engine_operator import metrics
 from engine_operator.cluster.crs import engine_spec
 from engine_operator.cluster.engine_status import read_engine_status
 from engine_operator.cluster.reader import ClusterReader, EngineObjects
@@ -23,7 +24,7 @@ from engine_operator.domain.observed import EngineStatus, Phase, ProcessFailure
 from engine_operator.domain.plan import plan
 from engine_operator.domain.policy import Policy
 from engine_operator.domain.rollout import place_of
-from engine_operator.domain.transitions import events_between
+from engine_operator.domain.transitions import events_between, retried
 from engine_operator.domain.warm import wanted_warmth
 from engine_operator.errors import (
     ClusterBusy,
@@ -128,11 +129,14 @@ class Looker:
         round_, around = gathered
         actions = plan(round_.desired, round_.observed, round_.now, self._policy)
         planned = _planned(actions, round_)
+        metrics.PLAN_ACTIONS.observe(len(actions))
         self._others.enters(key, place_of(planned, round_.observed.service))
         executor = self._neighbourhood.executor(round_.desired.engine)
         outcome = await executor.run(actions)
         if outcome.error is not None:
             return await self._failed(outcome, executor, round_, planned)
+        if (reason := retried(round_.observed.status, planned)) is not None:
+            metrics.RETRIES.labels(reason).inc()
         looked = _looked(round_, planned, actions)
         return (
             looked if actions else replace(looked, fingerprint=fingerprint(objects, round_.desired, around))
