@@ -54,6 +54,13 @@ ACTION_FAILURES = Counter(
     ["action", "reason"],
     registry=REGISTRY,
 )
+LAG = Histogram(
+    "serval_live_build_to_serving_seconds",
+    "From noticing a build to its revision serving, by phase: convert, wait (for a place), rollout, total.",
+    ["phase"],
+    buckets=(1, 3, 10, 30, 60, 120, 300, 600, 1200, 3600),
+    registry=REGISTRY,
+)
 PLAN_ACTIONS = Histogram(
     "serval_live_plan_actions",
     "Actions of one plan: a plan for an engine that is as wanted has none.",

@@ -20,6 +20,7 @@ from engine_operator.domain.attempts import record_error
 from engine_operator.domain.conditions import conditions_of, held_up
 from engine_operator.domain.desired import Desired, Round
 from engine_operator.domain.engine import EngineSpec
+from engine_operator.domain.lag import LagClock
 from engine_operator.domain.observed import EngineStatus, Phase, ProcessFailure
 from engine_operator.domain.plan import plan
 from engine_operator.domain.policy import Policy
@@ -114,6 +115,7 @@ class Looker:
         self._neighbourhood = neighbourhood
         self._others = others
         self._policy = policy
+        self._lag = LagClock()
 
     async def look(self, key: EngineKey, collect: bool) -> Looked | None:
         """None if there is no such engine any more, or nothing is known of its source yet.
@@ -137,6 +139,9 @@ class Looker:
             return await self._failed(outcome, executor, round_, planned)
         if (reason := retried(round_.observed.status, planned)) is not None:
             metrics.RETRIES.labels(reason).inc()
+        lag = self._lag.follow((key.namespace, key.name), round_.observed.status, planned, round_.now)
+        for phase, seconds in lag.items():
+            metrics.LAG.labels(phase).observe(seconds)
         looked = _looked(round_, planned, actions)
         return (
             looked if actions else replace(looked, fingerprint=fingerprint(objects, round_.desired, around))
