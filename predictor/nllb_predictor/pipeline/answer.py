@@ -176,6 +176,25 @@ class Alternative:
 
 
 @dataclass(frozen=True)
+class Sentence:
+    """A sentence that was translated on its own: characters [start, end) of the segment as it was sent, and
+    [target_start, target_end) of the best translation."""
+
+    start: int
+    end: int
+    target_start: int
+    target_end: int
+
+    def as_json(self) -> dict[str, int]:
+        return {
+            "start": self.start,
+            "end": self.end,
+            "targetStart": self.target_start,
+            "targetEnd": self.target_end,
+        }
+
+
+@dataclass(frozen=True)
 class Translation:
     """One segment's answer. `alternatives` are distinct as text, best first, and never none."""
 
@@ -185,6 +204,8 @@ class Translation:
     """Model tokens read, all sentences together; 0 where nothing was computed."""
     target_tokens: int = 0
     """Model tokens of the best alternative."""
+    sentences: tuple[Sentence, ...] = ()
+    """In order; what lies between them was copied."""
     graph: WordGraph | None = None
 
     @property

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 
-from nllb_predictor.pipeline.answer import Alternative, Translation, TranslationResult
+from nllb_predictor.pipeline.answer import Alternative, Sentence, Translation, TranslationResult
 from nllb_predictor.pipeline.describe import Piece, copied_pieces, described, pieces_of
 from nllb_predictor.pipeline.search import distinct
 from nllb_predictor.pipeline.units import Copied, Found, Prepared, Unit, Written
@@ -55,6 +55,7 @@ def joined(prepared: Prepared, found: Sequence[Found], wanted: Wanted = Wanted()
         tuple(warned for each in found for warned in each.warnings),
         sum(len(unit.segment.tokens) for unit in prepared.units),
         sum(_weight(row[0]) for row in rows),
+        _sentences(prepared, _picked(rows, next(iter(chosen.values())))),
     )
 
 
@@ -117,6 +118,17 @@ def _texts(prepared: Prepared, picked: Sequence[Written]) -> list[str]:
 def _own_texts(prepared: Prepared, picked: Sequence[Written]) -> list[str]:
     answers = iter(picked)
     return [part.text if isinstance(part, Copied) else next(answers).text for part in prepared.parts]
+
+
+def _sentences(prepared: Prepared, picked: Sequence[Written]) -> tuple[Sentence, ...]:
+    """Where each sentence stands in the segment and in its translation."""
+    texts = _texts(prepared, picked)
+    ends = list(accumulate(len(text) for text in texts))
+    return tuple(
+        Sentence(part.span.start, part.span.end, end - len(text), end)
+        for part, text, end in zip(prepared.parts, texts, ends, strict=True)
+        if isinstance(part, Unit)
+    )
 
 
 def _result(prepared: Prepared, picked: Sequence[Written]) -> TranslationResult:

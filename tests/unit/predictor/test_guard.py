@@ -44,6 +44,13 @@ async def test_p01_every_sentence_comes_back_with_what_stood_between() -> None:
         answer = await translating.answer(RIVER)
         assert (answer.text, answer.warnings) == (RIVER, ())
         assert sorted(translating.engine.seen) == ["Nobody slept.", "The bridge held.", "The river rose."]
+        places = [(each.start, each.end) for each in answer.sentences]
+        assert [RIVER[slice(*place)] for place in places] == [
+            "The river rose.",
+            "The bridge held.",
+            "Nobody slept.",
+        ]
+        assert [(each.target_start, each.target_end) for each in answer.sentences] == places
 
 
 @case("p01", breaks="nllb_predictor.pipeline.faults:omission")

@@ -18,9 +18,10 @@ SCORE = TensorSpec("score", "FP32", (-1, -1))
 RESULT = TensorSpec("translation_result", "BYTES", (-1, -1))
 GRAPH = TensorSpec("word_graph", "BYTES", (-1, 1))
 WARNINGS = TensorSpec("warnings", "BYTES", (-1, 1))
+SENTENCES = TensorSpec("sentences", "BYTES", (-1, 1))
 TOKENS = TensorSpec("token_count", "INT32", (-1, 2))
 COUNT = TensorSpec("hypothesis_count", "INT32", (-1,))
-OUTPUTS = (TRANSLATION, SCORE, RESULT, GRAPH, WARNINGS, TOKENS, COUNT)
+OUTPUTS = (TRANSLATION, SCORE, RESULT, GRAPH, WARNINGS, SENTENCES, TOKENS, COUNT)
 DEFAULT_OUTPUTS = (OutputAsk(TRANSLATION.name),)
 
 ABSENT = Alternative("", 0.0)
@@ -81,6 +82,8 @@ def _cell(spec: TensorSpec, alternative: Alternative) -> Value:
 def _json(spec: TensorSpec, answer: Translation) -> str:
     if spec is WARNINGS:
         return dumped([warned.as_json() for warned in answer.warnings])
+    if spec is SENTENCES:
+        return dumped([sentence.as_json() for sentence in answer.sentences])
     return dumped(answer.graph.as_json()) if answer.graph else ""
 
 
