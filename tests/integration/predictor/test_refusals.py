@@ -34,7 +34,7 @@ MISTAKES: dict[str, tuple[list[str], dict[str, list[str]], dict[str, int], list[
     ),
     "too many beams": (["Light."], {}, {"beam_size": 99}, [1], "BadRequest", "beam_size"),
     "unknown parameter": (["Light."], {}, {"beam": 2}, [1], "BadRequest", "beam"),
-    "too long": (["word " * 3000], {}, {}, [1], "TextTooLong", "text"),
+    "too long": (["word " * 3000], {}, {"split_sentences": False}, [1], "TextTooLong", "text"),
 }
 
 
@@ -56,7 +56,8 @@ async def test_a_mistake_has_the_same_words_over_rest_and_grpc_and_is_never_inte
         tensor = request.inputs.add(name=each["name"], datatype="BYTES", shape=each["shape"])
         tensor.contents.bytes_contents.extend(text.encode() for text in each["data"])
     for name, value in parameters.items():
-        request.parameters[name].int64_param = value
+        kind = "bool_param" if isinstance(value, bool) else "int64_param"
+        setattr(request.parameters[name], kind, value)
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await stub.ModelInfer(request)
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
@@ -65,7 +66,8 @@ async def test_a_mistake_has_the_same_words_over_rest_and_grpc_and_is_never_inte
 
 
 def test_the_limit_is_named_with_the_tokens_of_a_text_that_is_too_long(any_pair_predictor: Predictor) -> None:
-    answer = any_pair_predictor.infer(body(["Light.", "word " * 3000]))
+    whole = {"parameters": {"split_sentences": False}}
+    answer = any_pair_predictor.infer(body(["Light.", "word " * 3000]) | whole)
     assert answer.status_code == 400
     assert "Segment 1 has " in answer.json()["error"]
     assert "1024" in answer.json()["error"]
@@ -107,7 +109,7 @@ async def test_an_unknown_model_is_not_found_over_grpc(stub: Any) -> None:
 
 @pytest.mark.parametrize(
     "method",
-    ["ModelStatistics", "ModelConfig", "RepositoryIndex", "RepositoryModelLoad", "RepositoryModelUnload"],
+    ["RepositoryModelLoad", "RepositoryModelUnload", "SystemSharedMemoryStatus", "TraceSetting"],
 )
 async def test_a_grpc_method_that_is_not_offered_is_unimplemented_by_name(
     any_pair_predictor: Predictor, method: str
