@@ -52,7 +52,16 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"no test carries: {', '.join(missing)}" if missing else "no case found", file=sys.stderr)
         return 2
     with ThreadPoolExecutor(options.jobs) as pool:
-        verdicts = list(pool.map(lambda target: proved(target, options.limit), targets))
+        verdicts = []
+        for target, verdict in zip(
+            targets, pool.map(lambda each: proved(each, options.limit), targets), strict=True
+        ):
+            verdicts.append(verdict)
+            print(
+                f"{len(verdicts):>4}/{len(targets)}  {target.id}: {verdict.value}",
+                file=sys.stderr,
+                flush=True,
+            )
     _print_table(list(zip(targets, verdicts, strict=True)))
     return 0 if all(verdict.good for verdict in verdicts) else 1
 
