@@ -68,7 +68,8 @@ RUN pip --python /opt/serval-live/bin/python install --no-deps --root /own . \
     && cp -a /own/opt/. /opt/
 RUN /opt/serval-live/bin/python /usr/local/bin/image-bytecode /own nllb_predictor \
     uvicorn.loops.auto uvicorn.loops.uvloop uvicorn.protocols.http.auto uvicorn.protocols.http.httptools_impl \
-    uvicorn.protocols.websockets.auto uvicorn.lifespan.on anyio._backends._asyncio
+    uvicorn.protocols.websockets.auto uvicorn.lifespan.on anyio._backends._asyncio \
+    importlib.readers importlib.resources.readers importlib.resources._itertools
 
 FROM python AS predictor
 COPY --from=predictor-libraries /opt/serval-live /opt/serval-live

@@ -4,6 +4,7 @@ One `httpx.Auth` each, so that renewing a token goes through the same transport 
 never appear in a `repr` or a log line.
 """
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import dataclass, field
@@ -45,16 +46,22 @@ class ClientCredentialsAuth(httpx.Auth):
         self._clock = clock
         self._token = ""
         self._renew_at = 0.0
+        self._renewing = asyncio.Lock()
 
     async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
         fresh = False
-        if not self._token or self._clock() >= self._renew_at:
-            await self._accept((yield await self._ask()))
-            fresh = True
-        request.headers["Authorization"] = f"Bearer {self._token}"
+        # Calls run side by side. Those that find the token too old, or refused, at the same time wait for one renewal.
+        async with self._renewing:
+            if not self._token or self._clock() >= self._renew_at:
+                await self._accept((yield await self._ask()))
+                fresh = True
+        sent = self._token
+        request.headers["Authorization"] = f"Bearer {sent}"
         response = yield request
         if response.status_code == 401 and not fresh:
-            await self._accept((yield await self._ask()))
+            async with self._renewing:
+                if self._token == sent:
+                    await self._accept((yield await self._ask()))
             request.headers["Authorization"] = f"Bearer {self._token}"
             yield request
 

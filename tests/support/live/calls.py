@@ -20,6 +20,10 @@ class Endpoint:
     protocol: str = "rest"
 
 
+WHOLE = {"split_sentences": False, "copy_untranslatable": False}
+"""References are of whole verses, whatever sentences they have."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """One answered call."""
@@ -56,7 +60,8 @@ class RestConnection:
     async def predict(self, text: str) -> str:
         """The same over v1, which names no revision."""
         document = await self._post(
-            f"v1/models/{self._endpoint.model}:predict", {"instances": [{"text": text}]}
+            f"v1/models/{self._endpoint.model}:predict",
+            {"instances": [{"text": text}], "parameters": WHOLE},
         )
         return str(document["predictions"][0]["translation"])
 
@@ -72,7 +77,8 @@ class RestConnection:
 
 
 def _body(text: str) -> dict[str, Any]:
-    return {"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": [text]}]}
+    tensor = {"name": "text", "shape": [1], "datatype": "BYTES", "data": [text]}
+    return {"inputs": [tensor], "parameters": WHOLE}
 
 
 class GrpcConnection:
@@ -98,6 +104,8 @@ class GrpcConnection:
         tensor = messages.ModelInferRequest.InferInputTensor(name="text", datatype="BYTES", shape=[1])
         tensor.contents.bytes_contents.append(text.encode())
         request = messages.ModelInferRequest(model_name=self._endpoint.model, inputs=[tensor])
+        for name, value in WHOLE.items():
+            request.parameters[name].bool_param = value
         try:
             response = await self._stub.ModelInfer(request, timeout=self._patience, wait_for_ready=True)
         except grpc.aio.AioRpcError as error:

@@ -1,5 +1,6 @@
 """Handed situations about Serval's builds, as far as they are decisions: B8, B9, B10, B11."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Any
@@ -174,6 +175,41 @@ async def test_b11_a_token_that_is_refused_is_renewed_once_and_no_more() -> None
     with pytest.raises(ServalRefusedCredentials):
         await client.engines()
     assert (serval.given, serval.asked) == (3, 5), "one refresh, then it is the caller's to back off"
+
+
+async def each_for_itself(
+    self: ClientCredentialsAuth, request: httpx.Request
+) -> AsyncGenerator[httpx.Request, httpx.Response]:
+    """Right for one call at a time."""
+    if not self._token:
+        await self._accept((yield await self._ask()))
+    request.headers["Authorization"] = f"Bearer {self._token}"
+    response = yield request
+    if response.status_code == 401:
+        await self._accept((yield await self._ask()))
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        yield request
+
+
+@case(
+    "B11", breaks="engine_operator.serval.auth:ClientCredentialsAuth.async_auth_flow", naive=each_for_itself
+)
+async def test_b11_calls_that_are_refused_at_the_same_time_share_one_renewal() -> None:
+    serval = Identity("t1")
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        found = serval.answer(request)
+        # Every call is under way before the first is answered.
+        await asyncio.sleep(0.01)
+        return found
+
+    auth = ClientCredentialsAuth(ClientCredentials(TOKENS, "id", "secret"))
+    client = ServalClient("https://serval", auth, transport=httpx.MockTransport(answer))
+    assert await asyncio.gather(*(client.engines() for _ in range(4))) == [[]] * 4
+    assert serval.given == 1
+    serval.accepted = ("t2",)
+    assert await asyncio.gather(*(client.engines() for _ in range(4))) == [[]] * 4
+    assert serval.given == 2
 
 
 def ever_longer(state: PollState, failure: Failure, policy: PollPolicy, jitter: float) -> Directive:
