@@ -6,11 +6,11 @@ connections, and each is held by a lock file for as long as this process lives; 
 """
 
 import fcntl
+import os
 import random
 import socket
 import tempfile
 from pathlib import Path
-from typing import IO
 
 from devcluster.errors import NotReady
 
@@ -18,7 +18,8 @@ LOOPBACK = "127.0.0.1"
 RANGE = range(20_000, 30_000)
 """Below Linux' 32768 to 60999 for outgoing connections, above the ports of well-known services."""
 
-_held: dict[int, IO[str]] = {}
+_held: dict[int, int] = {}
+"""Descriptor of the lock file by port."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -36,17 +37,14 @@ def free_ports(count: int) -> list[int]:
 def _reserve(port: int) -> bool:
     folder = Path(tempfile.gettempdir()) / "serval-live-ports"
     folder.mkdir(exist_ok=True)
-    lock = (folder / str(port)).open("w")
+    # A plain descriptor: it is meant to stay open until the process ends.
+    lock = os.open(folder / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
-        return False
-    with socket.socket() as probe:
-        try:
+        with socket.socket() as probe:
             probe.bind((LOOPBACK, port))
-        except OSError:
-            lock.close()
-            return False
+    except OSError:
+        os.close(lock)
+        return False
     _held[port] = lock
     return True
