@@ -79,6 +79,9 @@ def any_pair_predictor(
             ENGINE_ID,
             "--model-revision",
             str(REVISION),
+            # One batch at a time: a call is then always the same batch, and has the same scores to the bit.
+            "--inter-threads",
+            "1",
             "--allow-any-pair",
         ],
     )

@@ -166,6 +166,7 @@ OUTPUTS = [
     ("translation_result", [-1, -1]),
     ("word_graph", [-1, 1]),
     ("warnings", [-1, 1]),
+    ("sentences", [-1, 1]),
     ("token_count", [-1, 2]),
     ("hypothesis_count", [-1]),
 ]
