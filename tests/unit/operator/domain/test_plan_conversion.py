@@ -4,13 +4,16 @@ from dataclasses import replace
 
 from engine_operator.domain import actions as act
 from engine_operator.domain import reasons
+from engine_operator.domain.availability import told
 from engine_operator.domain.observed import (
+    ConditionStatus,
     JobPhase,
     Known,
     ManifestFact,
     Phase,
     ProcessFailure,
 )
+from tests.support.cases import case
 from tests.unit.operator.domain.world import FAILED, World, of_type
 
 
@@ -128,6 +131,24 @@ def test_vanished_manifest_is_converted_again() -> None:
     world.converted()
     world.settle()
     assert world.said("Available") == ("True", reasons.SERVING)
+
+
+@case(
+    "p72",
+    breaks="engine_operator.domain.availability:available",
+    naive=lambda round_, status, previous: told(ConditionStatus.TRUE, reasons.SERVING, "pods are ready"),
+)
+def test_p72_a_removed_artifact_is_told_converted_once_more_and_leaves_running_pods_alone() -> None:
+    world = World()
+    world.serves()
+    pods, writes = list(world.pods), world.writes
+    world.jobs, world.manifests = {}, {}
+    for _ in range(3):
+        world.settle()
+    assert world.said("Available") == ("False", reasons.MODEL_GONE)
+    assert (world.pods, world.writes) == (pods, writes)
+    assert of_type(world.done, act.DeleteInferenceService) == []
+    assert len(world.jobs) == 1, "no loop"
 
 
 def test_manifest_of_other_bytes_is_another_rollout() -> None:
