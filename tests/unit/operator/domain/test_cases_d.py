@@ -186,9 +186,8 @@ def at_once(revision: RevisionState, service: ServiceState, round_: Round) -> Pr
     return ProcessFailure(reasons.REVISION_FAILED, revision.message)
 
 
-@case("D8", breaks="engine_operator.domain.rollout:failure_of", naive=at_once)
-@case("p73", breaks="engine_operator.domain.rollout:failure_of", naive=at_once)
-def test_d8_p73_a_node_that_comes_late_is_waited_for_and_the_engine_serves_without_help() -> None:
+def waiting_for_a_node() -> World:
+    """An engine whose first pod has found no node for as long as one takes to boot."""
     world = gpu(Strategy.AUTO)
     world.publish(3)
     world.settle()
@@ -205,6 +204,19 @@ def test_d8_p73_a_node_that_comes_late_is_waited_for_and_the_engine_serves_witho
         assert world.phase() == "RollingOut"
         assert NODE in world.condition("Progressing").message
     assert f"since {born:%Y-%m-%dT%H:%M:%SZ}" in world.condition("Progressing").message
+    return world
+
+
+@case("p73", breaks="engine_operator.domain.rollout:failure_of", naive=at_once)
+def test_p73_a_pod_without_a_node_is_waited_for_and_not_written_off() -> None:
+    world = waiting_for_a_node()
+    assert (world.phase(), world.writes, world.status.last_failure) == ("RollingOut", 1, None)
+
+
+@case("D8", breaks="engine_operator.domain.rollout:failure_of", naive=at_once)
+def test_d8_a_node_that_comes_late_is_waited_for_and_the_engine_serves_without_help() -> None:
+    world = waiting_for_a_node()
+    name = world.latest().name
     world.pod_of(name, unschedulable=None)
     world._mark(name, ConditionStatus.UNKNOWN, "Deploying")
     for wait in SLOW:
@@ -230,7 +242,7 @@ LATE = "Initial scale was never achieved"
     breaks="engine_operator.domain.rollout:_retry",
     naive=lambda goal, target, service, status, _: Stage(status),
 )
-def test_d9_p73_a_revision_that_knative_gave_up_is_started_again_by_one_value_alone() -> None:
+def test_d9_a_revision_that_knative_gave_up_is_started_again_by_one_value_alone() -> None:
     world = gpu(Strategy.BLUE_GREEN)
     world.serves(3)
     rolled_to(world, 4)
