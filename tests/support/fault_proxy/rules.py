@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from tests.support.trouble import Answer as Answer
+from tests.support.trouble import Match as Match
+
 
 class Kind(Enum):
     """What happens once a fault's time has come."""
@@ -23,29 +26,8 @@ class Kind(Enum):
     HALF_OPEN = "the server's side is closed, the client hears nothing of it"
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What is sent instead of the server's own answer."""
-
-    status: int
-    body: str | None = None
-    content_type: str = "application/json"
-    retry_after: int | None = None
-    """Seconds, as a header."""
-
-
 HTML_502 = Answer(502, "<html><body><h1>502 Bad Gateway</h1></body></html>", "text/html")
 """What a proxy says that knows nothing of its server's ways."""
-
-
-@dataclass(frozen=True)
-class Match:
-    """Which requests a fault takes: a search in `path?query`, a verb, a number of times, a length of time."""
-
-    path: str = ""
-    method: str | None = None
-    times: int | None = None
-    for_: float | None = None
 
 
 @dataclass

@@ -11,6 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from tests.support.trouble import Answer as Answer
+from tests.support.trouble import Match as Match
+
 
 class Kind(Enum):
     """What a fault does once its `after` has passed."""
@@ -18,26 +21,6 @@ class Kind(Enum):
     ANSWER = "answer"
     RESET = "reset"
     PASS = "pass"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What is sent instead of Serval's own answer; without a body the status decides it."""
-
-    status: int
-    body: str | None = None
-    content_type: str = "application/json"
-    retry_after: int | None = None
-
-
-@dataclass(frozen=True)
-class Match:
-    """Which requests a fault takes: a search in `path?query`, a verb, a number of times, a length of time."""
-
-    path: str = ""
-    method: str | None = None
-    times: int | None = None
-    for_: float | None = None
 
 
 @dataclass
