@@ -35,10 +35,15 @@ async def test_d13_a_window_wakes_and_holds_the_serving_revision_and_makes_none(
     async def sleeps() -> None:
         assert await bench.pods_of(revision) == []
 
+    async def a_second_later() -> None:
+        """API times have steps of a second, and a pod of the second in which the rollout ended is the rollout's."""
+        assert datetime.now(UTC) - datetime.fromisoformat(status["serving"]["since"]) > timedelta(seconds=2)
+
     async def awake() -> None:
         assert [one for one in await bench.pods_of(revision) if "deletionTimestamp" not in one["metadata"]]
 
     await eventually(sleeps, timeout=PATIENCE, describe=bench.describe)
+    await eventually(a_second_later, timeout=PATIENCE, describe=bench.describe)
     service = ObjectRef(INFERENCE_SERVICES, bench.namespace, f"e{engine.id}")
     before = (await bench.cluster.get(service))["metadata"]["generation"]
     ref = ObjectRef(ENGINES, bench.namespace, f"e{engine.id}")

@@ -24,7 +24,7 @@ from kserve import (
 )
 from kserve.protocol.grpc import grpc_predict_v2_pb2 as pb
 
-from tests.integration.predictor.calls import TEXTS, body, columns, grpc_request
+from tests.integration.predictor.calls import SAME_BITS, TEXTS, body, columns, grpc_request
 from tests.integration.predictor.conftest import ENGINE_ID, REVISION, SERVICE, references
 from tests.support.predictor import Predictor
 
@@ -32,7 +32,7 @@ from tests.support.predictor import Predictor
 @pytest.fixture
 def truth(any_pair_predictor: Predictor) -> tuple[list[str], list[float]]:
     """The answer over v2 JSON; its texts are checked against transformers elsewhere."""
-    return columns(any_pair_predictor.infer(body()))
+    return columns(any_pair_predictor.infer(body(parameters=SAME_BITS)))
 
 
 def test_v1_answers_what_v2_answers(
@@ -41,7 +41,11 @@ def test_v1_answers_what_v2_answers(
     for path in (":predict", "%3Apredict"):
         answer = httpx.post(
             f"{any_pair_predictor.url}/v1/models/{SERVICE}{path}",
-            json={"instances": [{"text": text} for text in TEXTS], "outputs": ["translation", "score"]},
+            json={
+                "instances": [{"text": text} for text in TEXTS],
+                "outputs": ["translation", "score"],
+                "parameters": SAME_BITS,
+            },
             timeout=60,
         )
         assert answer.status_code == 200, answer.text
@@ -108,7 +112,7 @@ async def test_kserves_client_can_send_binary_tensors(
 def test_json_without_a_content_type_and_gzip_are_understood(
     any_pair_predictor: Predictor, truth: tuple[list[str], list[float]]
 ) -> None:
-    url, data = f"{any_pair_predictor.url}/v2/models/{SERVICE}/infer", json.dumps(body()).encode()
+    url, data = f"{any_pair_predictor.url}/v2/models/{SERVICE}/infer", json.dumps(body(parameters=SAME_BITS)).encode()
     for headers, content in (
         ({"content-type": "application/octet-stream"}, data),
         ({}, data),
