@@ -9,7 +9,7 @@ import os
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any, Self
 
@@ -65,9 +65,6 @@ class Settings:
 
     health_port: int = 8080
     """Port of the same; 0 takes a free one."""
-
-    predictor_port: int = 8080
-    """REST port of a predictor's pod, asked for the phases of a cold start without passing Knative."""
 
     knative_namespace: str = "knative-serving"
     """Where Knative's settings are; read where a Role allows it."""
@@ -163,10 +160,10 @@ class Settings:
         """The numbers of the decisions."""
         scale = self.time_factor
         plain, budget, rule = Policy(self.converter_image), WakeBudget(), DeletionRule()
-        backoff = Backoff()
         return Policy(
             converter_image=self.converter_image,
-            backoff=Backoff(first=max(backoff.first * scale, timedelta(seconds=1)), cap=backoff.cap * scale),
+            backoff=_scaled(plain.backoff, scale),
+            rollout_backoff=_scaled(plain.rollout_backoff, scale),
             budget=WakeBudget(
                 node_boot=budget.node_boot * scale,
                 image_pull=budget.image_pull * scale,
@@ -228,6 +225,12 @@ class Settings:
             read=self.seconds(plain.read, 2.0),
             whole=self.seconds(plain.whole, 5.0),
         )
+
+
+def _scaled(backoff: Backoff, scale: float) -> Backoff:
+    """Delays in this process's time; shorter than a second would only hammer."""
+    first = max(backoff.first * scale, timedelta(seconds=1))
+    return replace(backoff, first=first, cap=max(backoff.cap * scale, first))
 
 
 def _is_service_link(name: str, value: str) -> bool:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from engine_operator.cluster.builders.inferenceservice import REST_PORT
 from engine_operator.cluster.client import ClusterClient, ObjectRef
 from engine_operator.cluster.crs import engine_spec
 from engine_operator.cluster.engine_status import read_engine_status
@@ -104,8 +105,8 @@ class Work:
             settings.seconds(settings.sweep_every),
         )
         manifests = ManifestBook(settings.seconds(settings.manifest_trust))
-        observer = Observer(self._reader, manifests, PhaseReader(settings.predictor_port))
-        looker = Looker(self._reader, observer, self._sources, self._board, self._policy)
+        observer = Observer(self._reader, manifests, PhaseReader(REST_PORT))
+        looker = self._looker = Looker(self._reader, observer, self._sources, self._board, self._policy)
         self._engines = EngineLoop(
             self._inbox, looker, self._board, engine_rhythm(settings), settings.parallel_engines
         )
@@ -153,7 +154,13 @@ class Work:
     def _start(self, key: SourceKey, item: Json, group: asyncio.TaskGroup) -> None:
         settings, sources = self._settings, self._sources
         loop = SourceLoop(key, sweep_rhythm(settings), self._pulse, sources, self._orphans)
-        poller = Poller(key, lambda: self._connect(key), settings.poll_policy(), loop.wake)
+        poller = Poller(
+            key,
+            lambda: self._connect(key),
+            settings.poll_policy(),
+            loop.wake,
+            lambda engine, at: self._looker.lag.finished((key.namespace, engine), at),
+        )
         parts = SweepParts(
             cluster=self._cluster,
             reader=self._reader,
