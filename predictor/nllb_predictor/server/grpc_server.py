@@ -12,18 +12,20 @@ from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from nllb_predictor.errors import PayloadTooLarge
 from nllb_predictor.server.faults import fault_of
 from nllb_predictor.server.model import LARGE, Asked, TruthfulDataPlane, computed
 from nllb_predictor.server.sdk import messages, services
 from nllb_predictor.server.wire import grpc as wire
-from nllb_predictor.server.wire.extensions import filled, message
+from nllb_predictor.server.wire.extensions import METHODS, filled, message, reflected
 from nllb_predictor.server.wire.tensors import REQUEST_ID, caller, request_id
 from nllb_predictor.settings import ServeSettings
 
-SERVICE = messages.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name
+DESCRIPTOR = messages.DESCRIPTOR.services_by_name["GRPCInferenceService"]
+SERVICE = DESCRIPTOR.full_name
+HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 OWN_WORDS = 4
 """Requests up to so many times the limit are read, so that they can be refused in words that name the setting."""
@@ -157,11 +159,7 @@ class Extensions:
 
     def handler(self) -> Any:
         """Handlers beside those of the SDK's servicer, under the same service name."""
-        methods = {
-            "ModelStatistics": self.statistics,
-            "ModelConfig": self.configuration,
-            "RepositoryIndex": self.index,
-        }
+        methods = dict(zip(METHODS, (self.statistics, self.configuration, self.index), strict=True))
         handlers = {
             name: grpc.unary_unary_rpc_method_handler(
                 method,
@@ -201,5 +199,7 @@ def make_server(plane: TruthfulDataPlane, settings: ServeSettings) -> Any:
     server.add_generic_rpc_handlers((Extensions(plane).handler(),))
     health_pb2_grpc.add_HealthServicer_to_server(HealthServicer(plane), server)
     # So that grpcurl and its kin need no copy of the proto file.
-    reflection.enable_server_reflection((SERVICE, reflection.SERVICE_NAME), server)
+    pool = reflected(DESCRIPTOR, NOT_OFFERED, (health_pb2.DESCRIPTOR, reflection_pb2.DESCRIPTOR))
+    names = (SERVICE, HEALTH, reflection.SERVICE_NAME)
+    reflection.enable_server_reflection(names, server, pool=pool)
     return server

@@ -1,19 +1,15 @@
 """The page of examples, run: every curl, Python and grpcurl block against a served model, in order."""
 
-import json
 import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import grpc
 import pytest
-from google.protobuf import descriptor_pool, json_format, message_factory
-from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
+from devcluster.programs import Programs
 from tests.support.predictor import ROOT, Predictor
 
 PAGE = ROOT / "docs" / "calling.md"
@@ -43,16 +39,19 @@ def environment(any_pair_predictor: Predictor, tmp_path: Path) -> dict[str, str]
 
 
 def test_the_page_has_examples_of_every_kind() -> None:
-    assert min(len(blocks(kind)) for kind in ("bash", "python", "grpcurl")) >= 2
-    words = PAGE.read_text(encoding="utf-8")
-    for feature in (
-        "target_prefix",
-        "protected_terms",
-        "num_hypotheses",
-        "translation_result",
-        "deterministic",
-    ):
-        assert feature in words
+    for kind in ("bash", "python", "grpcurl"):
+        words = "\n".join(blocks(kind))
+        for feature in (
+            "target_prefix",
+            "protected_terms",
+            "num_hypotheses",
+            "translation_result",
+            "word_graph",
+            "sentences",
+            "warnings",
+            "deterministic",
+        ):
+            assert feature in words, f"no {kind} example of {feature}"
 
 
 @pytest.mark.parametrize("number", range(len(blocks("bash"))))
@@ -82,36 +81,23 @@ def test_the_python_blocks_run_as_one_program(environment: dict[str, str], tmp_p
     assert any("Ruth" in line and "{name}" in line for line in lines)
 
 
-@pytest.mark.parametrize(
-    "line", [line for body in blocks("grpcurl") for line in body.splitlines() if line.startswith("grpcurl ")]
-)
-def test_every_grpcurl_line_means_a_call_that_reflection_can_make(
-    line: str, environment: dict[str, str]
-) -> None:
-    """What grpcurl does: ask reflection for the method, make the request of its JSON form, call."""
-    for name in ("MODEL", "GRPC"):
-        line = line.replace(f"${name}", environment[name])
-    words = shlex.split(line)
-    assert words[:2] == ["grpcurl", "-plaintext"]
-    body = words[words.index("-d") + 1] if "-d" in words else "{}"
-    answer = reflected(words[-2], words[-1], body)
-    assert answer
-    assert answer.get("ready", True)
+@pytest.fixture(scope="session")
+def grpcurl() -> Path:
+    """The program that the page speaks of, at the pinned version."""
+    return Programs.default().path("grpcurl")
 
 
-def reflected(address: str, method: str, body: str) -> dict[str, Any]:
-    """One unary call by nothing but its name."""
-    service, _, name = method.partition("/")
-    with grpc.insecure_channel(address) as channel:
-        pool = descriptor_pool.DescriptorPool(ProtoReflectionDescriptorDatabase(channel))
-        described = pool.FindServiceByName(service).FindMethodByName(name)
-        request = json_format.ParseDict(
-            json.loads(body), message_factory.GetMessageClass(described.input_type)(), descriptor_pool=pool
-        )
-        call = channel.unary_unary(
-            f"/{method}",
-            request_serializer=type(request).SerializeToString,
-            response_deserializer=message_factory.GetMessageClass(described.output_type).FromString,
-        )
-        answer: dict[str, Any] = json_format.MessageToDict(call(request, timeout=60), descriptor_pool=pool)
-        return answer
+@pytest.mark.parametrize("number", range(len(blocks("grpcurl"))))
+def test_every_grpcurl_block_is_answered(number: int, grpcurl: Path, environment: dict[str, str]) -> None:
+    """As it stands on the page, by a shell: quotes and the address included."""
+    script = "set -euo pipefail\n" + blocks("grpcurl")[number]
+    ended = subprocess.run(
+        ["bash", "-c", script],
+        env=environment | {"PATH": f"{grpcurl.parent}:{environment['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stdout.strip()

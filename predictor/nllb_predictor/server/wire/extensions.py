@@ -5,7 +5,7 @@ SDK's generated modules name the same symbols and cannot meet in one process. Fi
 left out; clients read those as absent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
@@ -62,6 +62,9 @@ FIELDS: dict[str, tuple[tuple[str, int, str], ...]] = {
 }
 """By message: name, number and type of each field; a star repeats it."""
 
+METHODS = ("ModelStatistics", "ModelConfig", "RepositoryIndex")
+"""Each asks and answers with the messages of its own name."""
+
 DATA_TYPES = {"TYPE_INVALID": 0, "TYPE_INT32": 8, "TYPE_FP32": 11, "TYPE_STRING": 13}
 
 
@@ -94,6 +97,29 @@ _pool.Add(_described())
 def message(name: str) -> Any:
     """The class of one of the messages."""
     return message_factory.GetMessageClass(_pool.FindMessageTypeByName(f"{PACKAGE}.{name}"))
+
+
+def reflected(service: Any, missing: Collection[str], others: Iterable[Any]) -> Any:
+    """A pool of descriptors for server reflection: `service` with our methods and without the missing ones, and the
+    files of the other services. grpcurl and its kin can call only what reflection tells of."""
+    file = descriptor_pb2.FileDescriptorProto()
+    service.file.CopyToProto(file)
+    [told] = [each for each in file.service if each.name == service.name]
+    offered = [each for each in told.method if each.name not in missing]
+    del told.method[:]
+    told.method.extend(offered)
+    for name in METHODS:
+        told.method.add(
+            name=name, input_type=f".{PACKAGE}.{name}Request", output_type=f".{PACKAGE}.{name}Response"
+        )
+    own = _described()
+    file.dependency.append(own.name)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(own)
+    pool.Add(file)
+    for other in others:
+        pool.AddSerializedFile(other.serialized_pb)
+    return pool
 
 
 def filled(name: str, facts: Mapping[str, Any]) -> Any:
