@@ -56,7 +56,7 @@ ACTION_FAILURES = Counter(
 )
 LAG = Histogram(
     "serval_live_build_to_serving_seconds",
-    "From noticing a build to its revision serving, by phase: convert, wait (for a place), rollout, total.",
+    "From the end of a build to its revision serving, by phase: notice, convert, wait (for a place), rollout, total.",
     ["phase"],
     buckets=(1, 3, 10, 30, 60, 120, 300, 600, 1200, 3600),
     registry=REGISTRY,
@@ -88,6 +88,12 @@ POD_SECONDS = Counter(
 FIELD_CONFLICTS = Counter(
     "serval_live_field_conflicts_total",
     "Applies that met another owner of a field of ours.",
+    registry=REGISTRY,
+)
+FOREIGN_REVISIONS = Counter(
+    "serval_live_foreign_revisions_total",
+    "Knative revisions of our engines that no write of ours led to: each is a model that starts again.",
+    ["namespace"],
     registry=REGISTRY,
 )
 LOOP_LAG = Gauge(

@@ -22,6 +22,7 @@ from engine_operator.domain.observed import (
     Failure,
     Phase,
     ServingStatus,
+    Swap,
     TargetStatus,
     Usage,
     Wake,
@@ -46,6 +47,7 @@ def read_engine_status(body: JsonView) -> EngineStatus:
         last_failure=_optional(_read_failure, body.get("lastFailure")),
         applied=_optional(_read_applied, body.get("applied")),
         cold_starts=tuple(wake for one in wakes if (wake := _optional(_read_wake, one)) is not None),
+        last_swap=_optional(_read_swap, body.get("lastSwap")),
         usage=_optional(_read_usage, body.get("usage")),
         warm_until=moment(body.get("warmUntil")),
         effective={str(key): str(value) for key, value in (body.get("effective") or {}).items()},
@@ -62,6 +64,7 @@ def write_engine_status(status: EngineStatus) -> Json:
         "lastFailure": _write_failure(status.last_failure) if status.last_failure else None,
         "applied": _write_applied(status.applied) if status.applied else None,
         "coldStarts": _write_wakes(status.cold_starts) if status.cold_starts else None,
+        "lastSwap": _write_swap(status.last_swap) if status.last_swap else None,
         "usage": _write_usage(status.usage) if status.usage else None,
         "warmUntil": when(status.warm_until) if status.warm_until else None,
         "effective": dict(status.effective) or None,
@@ -211,6 +214,24 @@ def _write_wakes(wakes: tuple[Wake, ...]) -> Json:
             {"at": when(wake.at), "phases": {key: _round(value) for key, value in wake.phases.items()}}
             for wake in wakes
         ],
+    }
+
+
+def _read_swap(body: JsonView) -> Swap:
+    return Swap(
+        revision=int(body["revision"]),
+        replaced=int(body["replaced"]),
+        at=time_of(body, "at"),
+        gap_seconds=float(body["gapSeconds"]),
+    )
+
+
+def _write_swap(swap: Swap) -> Json:
+    return {
+        "revision": swap.revision,
+        "replaced": swap.replaced,
+        "at": when(swap.at),
+        "gapSeconds": _round(swap.gap_seconds),
     }
 
 

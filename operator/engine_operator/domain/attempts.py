@@ -38,7 +38,8 @@ def failed(
     hopeless = target.phase is not Phase.ROLLING_OUT and (
         failure.reason in reasons.HOPELESS or _as_large_as_it_gets(status, target, failure, round_)
     )
-    retry = None if hopeless else policy.backoff.next_retry(attempts, seed, round_.now)
+    backoff = policy.rollout_backoff if target.phase is Phase.ROLLING_OUT else policy.backoff
+    retry = None if hopeless else backoff.next_retry(attempts, seed, round_.now)
     return replace(
         status,
         target=replace(target, phase=Phase.BACKING_OFF, attempts=attempts, next_retry=retry),

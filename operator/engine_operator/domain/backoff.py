@@ -18,7 +18,7 @@ class Backoff:
     factor: float = 2.0
     cap: timedelta = timedelta(minutes=30)
     max_attempts: int = 6
-    """Tries per stage and revision; after the last a person, or the next build, has to act."""
+    """Tries per stage and revision, the first one included; after the last a person, or the next build, has to act."""
     spread: float = 0.2
     """Share of the delay that is spread over engines."""
 

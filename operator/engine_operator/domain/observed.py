@@ -104,6 +104,19 @@ class Wake:
 
 
 @dataclass(frozen=True)
+class Swap:
+    """`status.lastSwap`: the last time that a new revision took the place of one whose pod had to go first."""
+
+    revision: int
+    replaced: int
+    """The model revision that served before."""
+    at: datetime
+    """When its first pod was made."""
+    gap_seconds: float
+    """From there until it was ready: how long calls were held at most."""
+
+
+@dataclass(frozen=True)
 class Usage:
     """What an engine cost in a month: seconds of predictor pods. `domain.usage` keeps it."""
 
@@ -136,6 +149,7 @@ class EngineStatus:
     last_failure: Failure | None = None
     applied: AppliedStatus | None = None
     cold_starts: tuple[Wake, ...] = ()
+    last_swap: Swap | None = None
     usage: Usage | None = None
     warm_until: datetime | None = None
     """While a warm window keeps the engine awake, when it ends."""

@@ -21,6 +21,7 @@ from engine_operator.domain.policy import Policy
 from engine_operator.domain.rollout import maintain, roll_out
 from engine_operator.domain.serval_facts import Existence
 from engine_operator.domain.serving import serving_of
+from engine_operator.domain.swaps import swap_between
 from engine_operator.domain.transitions import events_between
 from engine_operator.domain.usage import accounted, changed
 from engine_operator.domain.wakes import told_wakes
@@ -52,10 +53,12 @@ def _billed(status: EngineStatus, stage: Stage, round_: Round) -> EngineStatus:
 def _decide(round_: Round) -> Stage:
     """Choose the stage that this engine is in."""
     desired, observed = round_.desired, round_.observed
+    serving = serving_of(round_)
     status = replace(
         observed.status,
         observed_generation=desired.engine.generation,
-        serving=serving_of(round_),
+        serving=serving,
+        last_swap=swap_between(observed.status, serving, observed),
         effective=effective_summary(desired, observed.status.effective),
         warm_until=warm_until(round_),
         cold_starts=told_wakes(round_),

@@ -15,6 +15,9 @@ class Policy:
     converter_image: str
     """Image of conversion Jobs, by digest."""
     backoff: Backoff = field(default_factory=Backoff)
+    """Of conversions."""
+    rollout_backoff: Backoff = field(default_factory=lambda: Backoff(factor=4.0, max_attempts=4))
+    """Of rollouts: three more tries and no more, each later by far, since every one wakes a pod and perhaps a node."""
     budget: WakeBudget = field(default_factory=WakeBudget)
     deletion: DeletionRule = field(default_factory=DeletionRule)
     max_rolling: int = 3

@@ -41,7 +41,10 @@ def _promoted(old: EngineStatus, new: EngineStatus) -> _Event | None:
         return None
     if old.serving is not None and old.serving.manifest_sha256 == new.serving.manifest_sha256:
         return None
-    return EventType.NORMAL, reasons.PROMOTED, f"revision {new.serving.revision} serves at {new.serving.url}"
+    said = f"revision {new.serving.revision} serves at {new.serving.url}"
+    if new.last_swap is not None and new.last_swap != old.last_swap:
+        said += f"; calls waited for {new.last_swap.gap_seconds:.0f} s at most"
+    return EventType.NORMAL, reasons.PROMOTED, said
 
 
 def _failed(old: EngineStatus, new: EngineStatus) -> _Event | None:

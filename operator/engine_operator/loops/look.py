@@ -17,6 +17,7 @@ from engine_operator.cluster.engine_status import read_engine_status
 from engine_operator.cluster.reader import ClusterReader, EngineObjects
 from engine_operator.domain.actions import Action, HoldRevision, WriteStatus
 from engine_operator.domain.attempts import record_error
+from engine_operator.domain.churn import Churn
 from engine_operator.domain.conditions import conditions_of, held_up
 from engine_operator.domain.desired import Desired, Round
 from engine_operator.domain.engine import EngineSpec
@@ -115,7 +116,9 @@ class Looker:
         self._neighbourhood = neighbourhood
         self._others = others
         self._policy = policy
-        self._lag = LagClock()
+        self._churn = Churn()
+        self.lag = LagClock()
+        """Told of finished builds by the polls."""
 
     async def look(self, key: EngineKey, collect: bool) -> Looked | None:
         """None if there is no such engine any more, or nothing is known of its source yet.
@@ -139,13 +142,22 @@ class Looker:
             return await self._failed(outcome, executor, round_, planned)
         if (reason := retried(round_.observed.status, planned)) is not None:
             metrics.RETRIES.labels(reason).inc()
-        lag = self._lag.follow((key.namespace, key.name), round_.observed.status, planned, round_.now)
-        for phase, seconds in lag.items():
-            metrics.LAG.labels(phase).observe(seconds)
+        self._count(key, round_, planned)
         looked = _looked(round_, planned, actions)
         return (
             looked if actions else replace(looked, fingerprint=fingerprint(objects, round_.desired, around))
         )
+
+    def _count(self, key: EngineKey, round_: Round, planned: EngineStatus) -> None:
+        """Figures of a look that went well."""
+        engine, build = (key.namespace, key.name), (key.namespace, str(round_.desired.engine.engine_id))
+        statuses = round_.observed.status, planned
+        for phase, seconds in self.lag.follow(engine, build, statuses, round_.now).items():
+            metrics.LAG.labels(phase).observe(seconds)
+        foreign = self._churn.foreign(engine, round_.observed)
+        if foreign:
+            metrics.FOREIGN_REVISIONS.labels(key.namespace).inc(len(foreign))
+            log.warning("%s/%s: no write of ours led to %s", *engine, ", ".join(foreign))
 
     async def gather(
         self, objects: EngineObjects, collect: bool = False

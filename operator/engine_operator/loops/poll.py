@@ -43,17 +43,30 @@ log = logging.getLogger(__name__)
 Connect = Callable[[], Awaitable[ServalClient]]
 """Gives a client with the credentials as they are now. Raises ServalRefusedCredentials, ClusterError."""
 
+Finished = Callable[[str, datetime], None]
+"""Takes Serval's id of an engine, and when a build of it completed."""
+
+
+def _tell_nobody(_: str, __: datetime) -> None:
+    """For those who only ask where the poll stands."""
+
 
 class Poller:
     """Follows the finished builds of one source. `wake` is called with seconds until the sweep that is due."""
 
     def __init__(
-        self, key: SourceKey, connect: Connect, policy: PollPolicy, wake: Callable[[float], None]
+        self,
+        key: SourceKey,
+        connect: Connect,
+        policy: PollPolicy,
+        wake: Callable[[float], None],
+        finished: Finished = _tell_nobody,
     ) -> None:
         self._key = key
         self._connect = connect
         self._policy = policy
         self._wake = wake
+        self._finished = finished
         self._state = PollState()
         self._reachable: bool | None = None
         self._announced: set[str] = set()
@@ -119,6 +132,8 @@ class Poller:
                     self.last_event = datetime.now(UTC)
                     if build.state in (BuildState.FAULTED, BuildState.CANCELED):
                         self._not_completed.append(build)
+                    elif build.date_finished is not None:
+                        self._finished(build.engine.id, build.date_finished)
                     metrics.EVENTS.labels(*self._labels, build.state.value).inc()
                     log.info("a build finished: %s of engine %s", build.state.value, build.engine.id)
                 return after_poll(state, build, time.monotonic(), policy)

@@ -1,5 +1,6 @@
 """Handed situations about KServe and Knative, as far as they are decisions: D3, D4, D7 to D10, D16."""
 
+import itertools
 from dataclasses import replace
 from datetime import timedelta
 
@@ -8,6 +9,7 @@ import pytest
 from engine_operator.domain import actions as act
 from engine_operator.domain import reasons
 from engine_operator.domain.backoff import Backoff
+from engine_operator.domain.churn import Churn
 from engine_operator.domain.desired import Goal, Round, Stage
 from engine_operator.domain.engine import Profile, ServingSpec, Strategy
 from engine_operator.domain.observed import (
@@ -104,7 +106,7 @@ def test_d4_a_model_that_never_loads_is_tried_a_few_times_and_the_next_build_tak
         world.settle()
     assert world.said("Degraded") == ("True", reasons.RETRIES_EXHAUSTED)
     assert waits == sorted(waits), "each wait is longer than the one before"
-    assert world.writes - before == world.policy.backoff.max_attempts - 1
+    assert world.writes - before == world.policy.rollout_backoff.max_attempts - 1
     world.passes(days=3)
     assert world.settle() == []
     rolled_to(world, 5)
@@ -267,6 +269,28 @@ def test_d9_a_revision_that_knative_gave_up_is_started_again_by_one_value_alone(
     assert world.serving() == 4
 
 
+@case("D9", breaks="engine_operator.domain.backoff:Backoff.next_retry", naive=without_an_end)
+def test_d9_no_revision_is_started_again_more_than_three_times_and_each_time_later() -> None:
+    world = gpu(Strategy.BLUE_GREEN)
+    world.serves(3)
+    rolled_to(world, 4)
+    begun, waits = world.writes, []
+    for _ in range(6):
+        world.pod_of(world.latest().name, unschedulable=NODE)
+        world._mark(world.latest().name, ConditionStatus.FALSE, "ProgressDeadlineExceeded", LATE)
+        world.settle()
+        assert world.status.target is not None
+        retry = world.status.target.next_retry
+        if retry is not None:
+            waits.append(retry - world.now)
+            world.now = retry
+            world.settle()
+    assert world.writes - begun == len(waits) == 3
+    assert all(later > 2 * earlier for earlier, later in itertools.pairwise(waits))
+    assert world.said("Progressing") == ("False", reasons.RETRIES_EXHAUSTED)
+    assert (world.serving(), world.said("Available")[0]) == (3, "True")
+
+
 def whatever_differs(goal: Goal, service: ServiceState, status: EngineStatus, round_: Round) -> object:
     """As controllers do that write what they would write, whenever they look."""
     from engine_operator.domain.desired import template_hash
@@ -290,6 +314,35 @@ def test_d10_a_kserve_upgrade_that_renders_forty_services_anew_costs_no_write() 
         assert world.round() == []
         assert world.writes == before
         assert world.serving() == 3
+
+
+@case("D10", breaks="engine_operator.domain.churn:Churn.foreign", naive=lambda self, engine, observed: ())
+def test_d10_revisions_that_others_made_are_counted_and_ours_are_not() -> None:
+    world, churn = World(), Churn()
+    found: list[str] = []
+
+    def looks() -> None:
+        while world.round():
+            found.extend(churn.foreign(("live", "e"), world.observed()))
+        found.extend(churn.foreign(("live", "e"), world.observed()))
+
+    world.publish(3)
+    looks()
+    world.ready()
+    looks()
+    rolled_to(world, 4)
+    looks()
+    world.crashed(UNLOADABLE)
+    looks()
+    world.passes(minutes=1)
+    looks()
+    world.ready()
+    looks()
+    assert (world.serving(), len(world.revisions), found) == (4, 3, []), "a retry is ours, too"
+    latest = world.latest()
+    world.revisions.append(replace(latest, name=f"{latest.name[:-1]}9", created=world.now))
+    looks()
+    assert found == [world.latest().name]
 
 
 @case("D10", breaks="engine_operator.domain.rollout:_free_place", naive=lambda round_: True)

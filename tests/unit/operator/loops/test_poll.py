@@ -4,15 +4,16 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 
 import pytest
 
 from engine_operator.loops.inbox import SourceKey
-from engine_operator.loops.poll import Poller
+from engine_operator.loops.poll import Finished, Poller
 from engine_operator.serval.auth import ApiKeyAuth
 from engine_operator.serval.client import ServalClient
 from engine_operator.serval.events import PollPolicy
-from tests.support.serval import Match, ServalStandIn, Settings
+from tests.support.serval import Ending, JobState, Match, ServalStandIn, Settings
 from tests.support.waiting import consistently, eventually
 
 POLICY = PollPolicy(settle=0.2, search=0.1, first_retry=0.05, longest_retry=0.1, refused_retry=0.1, trust=0.2)
@@ -26,7 +27,9 @@ def serval() -> Iterator[ServalStandIn]:
 
 
 @asynccontextmanager
-async def polling(serval: ServalStandIn) -> AsyncIterator[tuple[Poller, list[float]]]:
+async def polling(
+    serval: ServalStandIn, finished: Finished = lambda *_: None
+) -> AsyncIterator[tuple[Poller, list[float]]]:
     """A poll that runs, and the sweeps that it asked for."""
     wakes: list[float] = []
     async with ServalClient(serval.url, ApiKeyAuth(serval.add_key())) as client:
@@ -34,7 +37,7 @@ async def polling(serval: ServalStandIn) -> AsyncIterator[tuple[Poller, list[flo
         async def connect() -> ServalClient:
             return client
 
-        poller = Poller(SourceKey("ns", "ruth"), connect, POLICY, wakes.append)
+        poller = Poller(SourceKey("ns", "ruth"), connect, POLICY, wakes.append, finished)
         task = asyncio.create_task(poller.run())
         try:
             yield poller, wakes
@@ -61,6 +64,24 @@ async def test_a_finished_build_becomes_the_cursor_and_the_next_one_an_event(ser
         await eventually(lambda: wakes == [POLICY.prompt, POLICY.settle])
         assert poller.announced() == {engine.id}
         assert poller.announced() == set()
+
+
+async def test_whoever_measures_is_told_when_a_build_finished_and_of_none_that_failed(
+    serval: ServalStandIn,
+) -> None:
+    engine = serval.add_engine()
+    first = serval.run_build(engine.id)
+    heard: list[tuple[str, datetime]] = []
+    async with polling(serval, lambda one, at: heard.append((one, at))) as (poller, _):
+        await eventually(lambda: poller.cursor is not None and poller.cursor.build_id == first.id)
+        await eventually(lambda: serval.open_polls == 1)
+        failed = serval.run_build(engine.id, ending=Ending(JobState.FAULTED))
+        await eventually(lambda: poller.cursor is not None and poller.cursor.build_id == failed.id)
+        await eventually(lambda: serval.open_polls == 1)
+        second = serval.run_build(engine.id)
+        await eventually(lambda: poller.cursor is not None and poller.cursor.build_id == second.id)
+        assert poller.cursor is not None
+        assert heard == [(engine.id, poller.cursor.date_finished)]
 
 
 async def test_b1_a_cursor_that_is_deleted_with_its_engine_is_noticed_and_replaced(
