@@ -56,7 +56,7 @@ CMD ["run"]
 
 # ---------------------------------------------------------------------------------------------------------------
 FROM builder AS predictor-libraries
-RUN pip --python /opt/serval-live/bin/python install --constraint constraints.txt '.[predictor]' \
+RUN pip --python /opt/serval-live/bin/python install --constraint constraints.txt '.[predictor,tracing]' \
     && pip --python /opt/serval-live/bin/python uninstall --yes serval-live \
     && image-trim
 

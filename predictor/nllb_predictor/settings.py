@@ -199,6 +199,17 @@ class ServeSettings:
         "Log texts and translations too.",
         why="They belong to the callers; for a person's own tests only.",
     )
+    trace_endpoint: str = setting(
+        "",
+        "Where OpenTelemetry traces are sent to by OTLP over HTTP, such as http://collector:4318/v1/traces.",
+        why="Empty: none, and nothing of it is imported. Needs the extra serval-live[tracing].",
+    )
+    trace_ratio: float = setting(
+        1.0,
+        "Share of calls that are traced where the caller's own trace does not decide.",
+        unit="of 1",
+        why="Each call is six spans or more.",
+    )
 
     @property
     def name(self) -> str:
@@ -228,13 +239,17 @@ class ServeSettings:
                 raise UsageError(f"{flag(name)} must be at least 1.")
         if self.beam_size > self.max_beam_size:
             raise UsageError(f"--beam-size {self.beam_size} is above --max-beam-size {self.max_beam_size}.")
+        if self.trace_ratio > 1:
+            raise UsageError(f"--trace-ratio must be at most 1, but is {self.trace_ratio}.")
+        if self.trace_endpoint and not self.trace_endpoint.startswith(("http://", "https://")):
+            raise UsageError("--trace-endpoint must begin with http:// or https://.")
         if self.lame_duck_s > self.grace_period_s:
             raise UsageError("--lame-duck-s must fit into --grace-period-s.")
 
     def printable(self) -> dict[str, Any]:
         """Every value for the start-up log, without what must not be read there."""
         values = dataclasses.asdict(self)
-        for name in ("model_uri", "s3_endpoint"):
+        for name in ("model_uri", "s3_endpoint", "trace_endpoint"):
             values[name] = redacted(values[name])
         return values
 

@@ -22,6 +22,7 @@ from nllb_predictor.engine.domain import How, Hypothesis, Search, Segment
 from nllb_predictor.engine.queue import Item, Limits, Priority, Queue, Run
 from nllb_predictor.engine.times import TimeModel, Work
 from nllb_predictor.errors import BadRequest, DeadlineExceeded, OutOfMemory, Overloaded, ShuttingDown
+from nllb_predictor.stages import Facts, Listener, Stage, listener
 
 __all__ = ["Admission", "BatchReport", "Engine", "Limits", "Priority", "Scheduler", "Ticket"]
 
@@ -80,6 +81,7 @@ class _Reply:
     run: Run
     loop: asyncio.AbstractEventLoop
     done: "asyncio.Future[list[tuple[Hypothesis, ...]]]"
+    listener: Listener | None = None
     answers: dict[int, tuple[Hypothesis, ...]] = field(default_factory=dict)
 
     def answer(self, index: int, result: tuple[Hypothesis, ...]) -> None:
@@ -196,7 +198,7 @@ class Scheduler:
             admission.deterministic,
             ticket.place.used,
         )
-        reply = _Reply(run, loop, loop.create_future())
+        reply = _Reply(run, loop, loop.create_future(), listener.get())
         self._put(run, reply, ticket)
         try:
             async with asyncio.timeout(max(0.0, ticket.deadline - time.monotonic())):
@@ -302,6 +304,7 @@ class Scheduler:
             self._learn(batch, report)
             replies = [self._replies.get(item.run.number) for item in batch]
             self._queue.answered(len({item.run.number for item in batch}), report.seconds, now)
+        _tell(batch, replies, report, started)
         for item, reply, result in zip(batch, replies, results, strict=True):
             if reply is not None:
                 reply.answer(item.index, result)
@@ -331,6 +334,25 @@ def _report(
         now - started,
         tuple(started - item.since for item in batch),
     )
+
+
+def _tell(
+    batch: Sequence[Item], replies: Sequence[_Reply | None], report: BatchReport, started: float
+) -> None:
+    """Whoever listens to a call hears of its wait and of the batch; once, however many of its segments are in it."""
+    heard = {
+        reply.run.number: (item, reply.listener) for item, reply in zip(batch, replies, strict=True) if reply
+    }
+    for item, tell in heard.values():
+        if tell is not None:
+            tell(Stage.QUEUE, item.since, started, {})
+            facts: Facts = {
+                "work": type(item.run.how).__name__,
+                "segments": report.segments,
+                "source_tokens": report.source_tokens,
+                "new_tokens": report.new_tokens,
+            }
+            tell(Stage.BATCH, started, started + report.seconds, facts)
 
 
 @dataclass

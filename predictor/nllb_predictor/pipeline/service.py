@@ -26,6 +26,7 @@ from nllb_predictor.pipeline.prepare import Tokenizer as PreparingTokenizer
 from nllb_predictor.pipeline.request import TranslateRequest
 from nllb_predictor.pipeline.search import Searcher, SearchTokenizer, Task, scored
 from nllb_predictor.pipeline.units import Found, Prepared
+from nllb_predictor.stages import Stage, timed
 from nllb_predictor.text.languages import Languages
 from nllb_predictor.text.unknown import Tally
 
@@ -62,7 +63,8 @@ class TranslationService:
     async def translate(self, request: TranslateRequest) -> list[Translation]:
         """One answer per segment, in order. Raises RequestError's family."""
         started = asyncio.get_running_loop().time()
-        prepared, tasks = await self._in_thread(lambda: self._prepared(request))
+        with timed(Stage.PREPARE):
+            prepared, tasks = await self._in_thread(lambda: self._prepared(request))
         found: list[Found] = []
         explored: Explored = ()
         if tasks:
@@ -78,10 +80,11 @@ class TranslationService:
                 found = await self._found(ticket, request, tasks)
                 if request.wants.graph:
                     explored = await self._explorer.explored(ticket, tasks, found)
-        answers = await self._in_thread(lambda: _joined(prepared, found, request))
-        if request.wants.graph:
-            return await self._in_thread(lambda: _with_graphs(answers, prepared, explored))
-        return answers
+        with timed(Stage.ANSWER):
+            answers = await self._in_thread(lambda: _joined(prepared, found, request))
+            if request.wants.graph:
+                return await self._in_thread(lambda: _with_graphs(answers, prepared, explored))
+            return answers
 
     def _prepared(self, request: TranslateRequest) -> tuple[list[Prepared], list[Task]]:
         prepared = self._preparer.prepare(request.asks, request.options)
@@ -95,9 +98,10 @@ class TranslationService:
         attention = wants.result or wants.graph or any(needs_attention(task.unit) for task in tasks)
         search = replace(request.options.search, hypotheses=hypotheses, attention=attention)
         drafts = await self._searcher.drafts(ticket, tasks, search)
-        first = await self._in_thread(
-            lambda: [judged(each) for each in self._searcher.found(tasks, drafts, hypotheses)]
-        )
+        with timed(Stage.DECODE):
+            first = await self._in_thread(
+                lambda: [judged(each) for each in self._searcher.found(tasks, drafts, hypotheses)]
+            )
         found = await self._guard.repaired(ticket, tasks, first, search)
         return await scored(ticket, found) if wants.result else found
 

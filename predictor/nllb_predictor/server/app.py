@@ -20,12 +20,14 @@ from typing import Any
 import uvicorn
 
 from nllb_predictor.errors import PortTaken
+from nllb_predictor.server.calls import Calls
 from nllb_predictor.server.grpc_server import make_server
 from nllb_predictor.server.lifecycle import Lifecycle, PhaseName, Served, State
 from nllb_predictor.server.loading import LoadingThread
 from nllb_predictor.server.model import NllbModel, TruthfulDataPlane
 from nllb_predictor.server.rest import RestApi
 from nllb_predictor.server.sdk import ModelServer
+from nllb_predictor.server.tracing import Traces
 from nllb_predictor.server.wire.contract import Defaults
 from nllb_predictor.settings import ServeSettings
 
@@ -75,8 +77,9 @@ class NllbServer(ModelServer):  # type: ignore[misc]
         self._lifecycle = lifecycle
         self._loading = loading
         served = Served(settings.name, tuple(filter(None, (settings.engine_id, "default"))))
-        self.dataplane = TruthfulDataPlane(self.registered_models, lifecycle, served)
-        self.dataplane.log_text = settings.log_text
+        self._traces = Traces.of(settings)
+        calls = Calls(lifecycle.statistics, self._traces, settings.log_text)
+        self.dataplane = TruthfulDataPlane(self.registered_models, lifecycle, served, calls)
         model = NllbModel(served, lifecycle, Defaults.of(settings))
         for name in served.all:
             self.register_model(model, name)
@@ -164,6 +167,8 @@ class NllbServer(ModelServer):  # type: ignore[misc]
         if self._lifecycle.loaded is not None:
             self._lifecycle.loaded.scheduler.close()
             self._lifecycle.loaded.service.close()
+        if self._traces is not None:
+            await self._traces.close()
         log.info("stopped")
 
 

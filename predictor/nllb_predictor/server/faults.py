@@ -77,9 +77,14 @@ TABLE: dict[type[errors.RequestError], _Row] = {
 }
 
 
+def no_memory(error: BaseException) -> bool:
+    """Whether Python itself found no memory for a request."""
+    return isinstance(error, MemoryError) or NO_THREAD in str(error)
+
+
 def fault_of(error: BaseException) -> Fault:
     """How an error is told; an unforeseen one is logged in full and told in general words."""
-    if isinstance(error, MemoryError) or NO_THREAD in str(error):
+    if no_memory(error):
         log.error("no memory for a request", exc_info=error)
         error = errors.OutOfMemory("The server has no memory for this request.")
     if isinstance(error, errors.RequestError):

@@ -132,13 +132,14 @@ class InferenceServicer(services.GRPCInferenceServiceServicer):  # type: ignore[
         metadata = dict(context.invocation_metadata())
         name = request_id(metadata)
         await context.send_initial_metadata(((REQUEST_ID, name),))
-        bounded(request, "request", self._max_bytes)
-        self._plane.require(request.model_name, request.model_version)
-        call = await computed(request.ByteSize() > LARGE, lambda: wire.decode(request))
-        call = replace(call, caller=caller(metadata))
-        answered = await self._plane.translate(request.model_name, Asked(call, None, name), "grpc")
-        response = await computed(answered.large, lambda: wire.encode(answered.answer, call.raw))
-        return bounded(response, "answer", self._max_bytes)
+        with self._plane.calls.watched("grpc", name, metadata) as seen:
+            bounded(request, "request", self._max_bytes)
+            self._plane.require(request.model_name, request.model_version)
+            call = await computed(request.ByteSize() > LARGE, lambda: wire.decode(request))
+            call = replace(call, caller=caller(metadata))
+            answered = await self._plane.translate(request.model_name, Asked(call), seen)
+            response = await computed(answered.large, lambda: wire.encode(answered.answer, call.raw))
+            return bounded(response, "answer", self._max_bytes)
 
 
 class Extensions:

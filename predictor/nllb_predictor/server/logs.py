@@ -12,7 +12,7 @@ from typing import Any
 
 NOISY = ("botocore", "boto3", "urllib3", "s3transfer", "httpx", "httpcore", "asyncio")
 
-FIELDS = ("request", "protocol", "outcome", "segments", "seconds", "texts", "translations")
+FIELDS = ("request", "protocol", "outcome", "segments", "seconds", "trace", "texts", "translations")
 """What a record may carry under `extra`."""
 
 

@@ -7,16 +7,15 @@ way whichever protocol it came by.
 
 import asyncio
 import json
-import logging
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from nllb_predictor.errors import NotReady, RequestError, UnknownModel
+from nllb_predictor.errors import NotReady, UnknownModel
 from nllb_predictor.pipeline.answer import Translation
 from nllb_predictor.server import metrics, statistics
+from nllb_predictor.server.calls import Call, Calls
 from nllb_predictor.server.lifecycle import Lifecycle, Served
 from nllb_predictor.server.loading import Loaded
 from nllb_predictor.server.sdk import DataPlane, Model, ModelRepository
@@ -32,20 +31,15 @@ LARGE = 1 << 16
 
 MANY = 64
 """Segments above which their answer is put together beside the event loop."""
-OK = "OK"
 EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
-
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A call, the inputs of single texts where they did not come as tensors (v1), and who may ask for it in the log."""
+    """A call, and the inputs of single texts where they did not come as tensors (v1)."""
 
     call: InferCall
     rows: Rows | None = None
-    request_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,12 +105,12 @@ class NllbModel(Model):  # type: ignore[misc]
 class TruthfulDataPlane(DataPlane):  # type: ignore[misc]
     """The SDK's data plane with every answer taken from the lifecycle."""
 
-    def __init__(self, registry: ModelRepository, lifecycle: Lifecycle, served: Served) -> None:
+    def __init__(self, registry: ModelRepository, lifecycle: Lifecycle, served: Served, calls: Calls) -> None:
         super().__init__(registry)
         self._lifecycle = lifecycle
         self._served = served
-        self.log_text = False
-        """Whether texts and translations are logged too."""
+        self.calls = calls
+        """Who watches the calls of all protocols."""
 
     async def ready(self) -> bool:
         return self._lifecycle.ready
@@ -143,35 +137,13 @@ class TruthfulDataPlane(DataPlane):  # type: ignore[misc]
         model: NllbModel = self.model_registry.get_model(name)
         return model
 
-    async def translate(self, name: str, asked: Asked, protocol: str) -> Answered:
-        """One call, counted and logged by its outcome."""
-        started, outcome = time.monotonic(), "Internal"
-        answered: Answered | None = None
-        try:
-            answered, _ = await self.infer(name, asked, headers={})
-            outcome = OK
-        except RequestError as error:
-            outcome = error.reason
-            raise
-        except asyncio.CancelledError:
-            outcome = "CallerLeft"
-            raise
-        finally:
-            seconds = time.monotonic() - started
-            metrics.REQUESTS.labels(protocol, outcome).inc()
-            self._lifecycle.statistics.request(outcome == OK, seconds)
-            facts = {"request": asked.request_id, "protocol": protocol, "outcome": outcome}
-            extra = facts | {"seconds": round(seconds, 4)} | self._texts(asked, answered)
-            log.info("request", extra=extra)
+    async def translate(self, name: str, asked: Asked, call: Call) -> Answered:
+        """The answer of one call, which learns what it is about."""
+        call.texts = next((each.data for each in asked.call.inputs if each.name == contract.TEXT.name), ())
+        answered: Answered
+        answered, _ = await self.infer(name, asked, headers={})
+        call.translations = answered.answer.outputs[0].data
         return answered
-
-    def _texts(self, asked: Asked, answered: Answered | None) -> dict[str, Any]:
-        """What the log tells of the content: the number of texts, and the texts only if that is switched on."""
-        texts = next((each.data for each in asked.call.inputs if each.name == contract.TEXT.name), ())
-        if not self.log_text:
-            return {"segments": len(texts)}
-        translations = answered.answer.outputs[0].data if answered and answered.answer.outputs else ()
-        return {"segments": len(texts), "texts": texts, "translations": translations}
 
     def statistics(self, name: str) -> list[dict[str, Any]]:
         """Triton's model statistics of one model, or of all for an empty name."""

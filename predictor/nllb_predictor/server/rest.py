@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from nllb_predictor.errors import BadRequest, NotReady, PayloadTooLarge, UnknownModel
 from nllb_predictor.server import metrics, openapi
+from nllb_predictor.server.calls import Call
 from nllb_predictor.server.faults import Fault, fault_of
 from nllb_predictor.server.lifecycle import Lifecycle
 from nllb_predictor.server.model import LARGE, Answered, Asked, TruthfulDataPlane, computed
@@ -114,27 +115,31 @@ class RestApi:
         return Response(openapi.document(), media_type="application/json")
 
     async def infer(self, request: Request) -> Response:
-        self._plane.require(request.path_params["name"], request.path_params.get("version"))
-        data = await self._body(request)
-        call = await computed(len(data) > LARGE, lambda: rest_v2.decode(data, request.headers))
-        call = replace(call, caller=caller(request.headers))
-        answered = await self._translated(request, Asked(call, None, _id(request)), "v2")
-        body, headers = await computed(answered.large, lambda: rest_v2.encode(answered.answer, answered.asks))
-        return self._bounded(body, headers)
+        with self._plane.calls.watched("v2", _id(request), request.headers) as seen:
+            self._plane.require(request.path_params["name"], request.path_params.get("version"))
+            data = await self._body(request)
+            call = await computed(len(data) > LARGE, lambda: rest_v2.decode(data, request.headers))
+            call = replace(call, caller=caller(request.headers))
+            answered = await self._translated(request, Asked(call), seen)
+            body, headers = await computed(
+                answered.large, lambda: rest_v2.encode(answered.answer, answered.asks)
+            )
+            return self._bounded(body, headers)
 
     async def predict(self, request: Request) -> Response:
-        self._plane.require(request.path_params["name"])
-        data = await self._body(request)
-        call, rows = await computed(len(data) > LARGE, lambda: rest_v1.decode(data))
-        call = replace(call, caller=caller(request.headers))
-        answered = await self._translated(request, Asked(call, rows, _id(request)), "v1")
-        body = await computed(answered.large, lambda: rest_v1.encode(answered.answer.outputs, call))
-        return self._bounded(body, {"content-type": "application/json"})
+        with self._plane.calls.watched("v1", _id(request), request.headers) as seen:
+            self._plane.require(request.path_params["name"])
+            data = await self._body(request)
+            call, rows = await computed(len(data) > LARGE, lambda: rest_v1.decode(data))
+            call = replace(call, caller=caller(request.headers))
+            answered = await self._translated(request, Asked(call, rows), seen)
+            body = await computed(answered.large, lambda: rest_v1.encode(answered.answer.outputs, call))
+            return self._bounded(body, {"content-type": "application/json"})
 
-    async def _translated(self, request: Request, asked: Asked, protocol: str) -> Answered:
+    async def _translated(self, request: Request, asked: Asked, seen: Call) -> Answered:
         """The answer, unless the caller leaves: then its work is dropped."""
         name = request.path_params["name"]
-        work = asyncio.ensure_future(self._plane.translate(name, asked, protocol))
+        work = asyncio.ensure_future(self._plane.translate(name, asked, seen))
         left = asyncio.ensure_future(_left(request))
         try:
             await asyncio.wait((work, left), return_when=asyncio.FIRST_COMPLETED)

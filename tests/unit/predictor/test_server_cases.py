@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 import pytest
+from prometheus_client import REGISTRY
 
 from nllb_predictor.engine.domain import How, Hypothesis, Segment
 from nllb_predictor.engine.scheduler import Scheduler, Ticket
@@ -243,6 +244,24 @@ async def test_a_request_id_is_echoed_or_made_and_logged_without_the_text(
         ("grpc", "OK", 1),
     }
     assert not any("secret" in str(vars(record)) for record in caplog.records)
+
+
+async def test_what_is_refused_before_it_reaches_the_model_is_counted_by_its_reason() -> None:
+    def counted(protocol: str, outcome: str) -> float:
+        labels = {"protocol": protocol, "outcome": outcome}
+        return REGISTRY.get_sample_value("serval_live_requests_total", labels) or 0.0
+
+    refused = [("v2", "BadRequest"), ("v1", "BadRequest"), ("v2", "UnknownModel"), ("grpc", "UnknownModel")]
+    before = [counted(*each) for each in refused]
+    async with in_process() as process:
+        assert (await process.client.post("/v2/models/nllb/infer", content=b"{")).status_code == 400
+        assert (await process.client.post("/v1/models/nllb:predict", content=b"[]")).status_code == 400
+        assert (await process.infer("x", name="nobody")).status_code == 404
+        with pytest.raises(grpc.aio.AioRpcError):
+            await process.stub.ModelInfer(process.request("x", name="nobody"))
+        stats = (await process.client.get("/v2/models/nllb/stats")).json()["model_stats"]
+    assert [counted(*each) for each in refused] == [count + 1 for count in before]
+    assert stats[0]["inference_stats"]["fail"]["count"] == 2
 
 
 async def test_texts_are_logged_only_where_that_is_switched_on(caplog: pytest.LogCaptureFixture) -> None:
