@@ -1,8 +1,9 @@
 """Last stage: the answers of a segment's parts become one answer of the segment as it was sent.
 
-Several hypotheses of several sentences make many translations; the best of them are wanted, best first. What is summed
-is what the search itself compares: each sentence's log-probability at the length of its best hypothesis. So the first
-is the one that a call for a single hypothesis gets, and a single sentence keeps the model's own order and scores.
+Several hypotheses of several sentences make many translations; wanted are those with the highest log-probability,
+summed over the sentences. The search, though, compares means, by which a longer hypothesis may stand before one with
+a greater sum. That order within a sentence holds: a hypothesis never counts for more than those before it. So the
+first is the one that a call for a single hypothesis gets, and a single sentence keeps the model's own order.
 """
 
 import heapq
@@ -79,17 +80,20 @@ def combinations(rows: Rows) -> Iterator[Choice]:
 
 
 def _costs(row: Sequence[Written]) -> list[float]:
-    """What each hypothesis loses against the first, never less than the one before it."""
-    best = row[0].hypothesis.score
-    return list(accumulate((_weight(row[0]) * (best - each.hypothesis.score) for each in row), max))
+    """What each hypothesis loses in log-probability against the first, never less than the one before it."""
+    return list(accumulate((_log_prob(row[0]) - _log_prob(each) for each in row), max))
 
 
 def _score(rows: Rows, choice: Choice) -> float:
-    """Mean log-probability, each sentence weighing as many tokens as its best hypothesis has."""
-    weights = [_weight(row[0]) for row in rows]
-    scores = [each.hypothesis.score for each in _picked(rows, choice)]
-    total = sum(score * weight for score, weight in zip(scores, weights, strict=True))
-    return total / sum(weights) if weights else COPIED_SCORE
+    """Mean log-probability over the tokens of all sentences."""
+    picked = _picked(rows, choice)
+    if not picked:
+        return COPIED_SCORE
+    return sum(_log_prob(each) for each in picked) / sum(_weight(each) for each in picked)
+
+
+def _log_prob(written: Written) -> float:
+    return written.hypothesis.score * _weight(written)
 
 
 def _weight(written: Written) -> int:

@@ -87,7 +87,7 @@ def test_hypotheses_of_a_segment_are_the_best_combinations() -> None:
 
 
 def test_the_first_is_what_a_call_for_one_gets_though_a_shorter_one_sums_higher() -> None:
-    """-0.5 over five tokens is less in sum than -0.6 over four; the search compares means, and so does the answer."""
+    """-0.5 over five tokens is less in sum than -0.6 over four; the search compares means, and the best stays best."""
     found = segment(("a", [("x y z", -0.5), ("x y", -0.6)]), (" ", []), ("b", [("w", -0.1)]))
     assert joined(*found, Wanted(2)).text == joined(*found).text == "x y z w"
 
@@ -101,6 +101,57 @@ def test_combinations_are_all_there_once_and_never_get_better(scores: list[list[
         sum(row[index].hypothesis.score for row, index in zip(rows, choice, strict=True)) for choice in found
     ]
     assert all(before >= after - 1e-9 for before, after in itertools.pairwise(sums))
+
+
+Rows = list[list[tuple[int, float]]]
+"""For each sentence, words and score of each hypothesis."""
+
+ROWS = st.lists(
+    st.lists(st.tuples(st.integers(1, 9), st.floats(-3, 0)), min_size=1, max_size=4), min_size=1, max_size=4
+)
+
+
+def summed(rows: Rows, choice: Sequence[int]) -> float:
+    """The log-probability of a combination: of each sentence its mean times its words, code and end mark."""
+    return sum(row[index][1] * (row[index][0] + 2) for row, index in zip(rows, choice, strict=True))
+
+
+def chosen(rows: Rows) -> list[tuple[int, ...]]:
+    return list(combinations([[hypothesis("w " * (n - 1) + "w", score) for n, score in row] for row in rows]))
+
+
+@given(ROWS)
+def test_where_means_and_sums_agree_the_order_is_that_of_all_combinations_sorted_by_their_sums(
+    rows: Rows,
+) -> None:
+    rows = [sorted(row, key=lambda one: -one[1] * (one[0] + 2)) for row in rows]
+    every = itertools.product(*(range(len(row)) for row in rows))
+    expected = sorted((summed(rows, choice) for choice in every), reverse=True)
+    assert [summed(rows, choice) for choice in chosen(rows)] == pytest.approx(expected, abs=1e-9)
+
+
+@given(ROWS)
+def test_otherwise_no_hypothesis_counts_for_more_than_one_that_the_model_puts_before_it(rows: Rows) -> None:
+    rows = [sorted(row, key=lambda one: -one[1]) for row in rows]
+    sums = [[score * (words + 2) for words, score in row] for row in rows]
+    every = itertools.product(*(range(len(row)) for row in rows))
+    counted = {
+        choice: sum(min(row[: index + 1]) for row, index in zip(sums, choice, strict=True))
+        for choice in every
+    }
+    found = chosen(rows)
+    assert found[0] == (0,) * len(rows)
+    assert sorted(found) == sorted(counted)
+    assert [counted[choice] for choice in found] == pytest.approx(
+        sorted(counted.values(), reverse=True), abs=1e-9
+    )
+
+
+def test_the_score_of_a_combination_is_its_own_mean_over_all_tokens() -> None:
+    found = segment(("a", [("x y z", -0.5), ("x y", -0.6)]), (" ", []), ("b", [("w", -0.1)]))
+    first, second = joined(*found, Wanted(2)).alternatives
+    assert first.score == pytest.approx((-0.5 * 5 - 0.1 * 3) / 8)
+    assert second.score == pytest.approx((-0.6 * 4 - 0.1 * 3) / 7)
 
 
 def test_a_repaired_hypothesis_stays_first_though_it_is_less_likely() -> None:
