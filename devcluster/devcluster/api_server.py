@@ -136,7 +136,9 @@ def apiserver_command(
         f"--service-account-signing-key-file={pki}/service-account.key",
         f"--audit-policy-file={pki}/audit.yaml",
         f"--audit-log-path={files.audit_log}",
+        # MB a file; an end-to-end run writes some 50. Two older files stay: days of use fill no disk.
         "--audit-log-maxsize=200",
+        "--audit-log-maxbackup=2",
         # An owner wants to see changes soon; a test does even more.
         "--event-ttl=3h",
         "--v=1",

@@ -27,7 +27,7 @@ from devcluster.processes import Daemon
 from devcluster.programs import Programs
 from devcluster.waiting import until
 
-_READY_S = 60.0
+_READY_S = 240.0
 _SERVICE_RANGE = "10.96.0.0/16"
 
 
