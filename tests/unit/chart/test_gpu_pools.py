@@ -57,4 +57,4 @@ def test_karpenters_pool_gives_what_engines_ask_for(kustomize: Build) -> None:
 
 
 def test_no_overlay_is_left_out() -> None:
-    assert {each.name for each in OVERLAYS.iterdir()} == {"local", "gpu-cloud", *CLOUDS}
+    assert {each.name for each in OVERLAYS.iterdir()} == {"local", "gpu-cloud", "openshift", *CLOUDS}

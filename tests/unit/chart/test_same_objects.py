@@ -40,7 +40,7 @@ def by_identity(objects: list[Object]) -> dict[tuple[str, str, str, str], Any]:
     return found
 
 
-@pytest.mark.parametrize("overlay", ["local", "gpu-cloud"])
+@pytest.mark.parametrize("overlay", ["local", "gpu-cloud", "openshift"])
 def test_g5_overlay_and_chart_give_the_same_objects(
     overlay: str, render: Render, kustomize: Callable[[Path], list[Object]]
 ) -> None:
