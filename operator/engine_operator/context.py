@@ -50,6 +50,8 @@ class SourceContext:
     problem: Verdict | None = None
     """Why Serval could not be asked."""
     knative: KnativeSettings = field(default_factory=KnativeSettings)
+    kept: frozenset[str] = frozenset()
+    """Names of the engines that its warm budget keeps awake."""
 
 
 class StoreBook:

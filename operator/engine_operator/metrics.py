@@ -12,7 +12,7 @@ REGISTRY = CollectorRegistry()
 LEADING = Gauge("serval_live_leading", "1 while this process holds the Lease.", registry=REGISTRY)
 ENGINES = Gauge(
     "serval_live_engines",
-    "Engines of a source: seen in Serval, servable, serving.",
+    "Engines of a source: seen in Serval, servable, serving (asleep or not), awake.",
     ["namespace", "source", "state"],
     registry=REGISTRY,
 )
@@ -65,6 +65,11 @@ PLAN_ACTIONS = Histogram(
     "serval_live_plan_actions",
     "Actions of one plan: a plan for an engine that is as wanted has none.",
     buckets=(0, 1, 2, 3, 5, 8, 13),
+    registry=REGISTRY,
+)
+PLANNED = Gauge(
+    "serval_live_engines_planned",
+    "Engines that this process has made a plan for since it leads: all of them soon after a start.",
     registry=REGISTRY,
 )
 API_WRITES = Counter(

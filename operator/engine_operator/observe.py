@@ -14,17 +14,10 @@ from engine_operator.cluster.phases import PhaseReader
 from engine_operator.cluster.reader import ClusterReader, EngineObjects
 from engine_operator.cluster.resources import Json
 from engine_operator.context import SourceContext, StoreState
+from engine_operator.domain.capacity import Quota
 from engine_operator.domain.desired import Desired, wanted_revision
-from engine_operator.domain.engine import (
-    Defaults,
-    EngineSpec,
-    Languages,
-    ModelSpec,
-    ObjectStore,
-    SourceRef,
-    SourceSpec,
-    effective,
-)
+from engine_operator.domain.effective import Defaults, bounded, effective
+from engine_operator.domain.engine import EngineSpec, Languages, ModelSpec, ObjectStore, SourceRef, SourceSpec
 from engine_operator.domain.keys import ArtifactKey, EngineId
 from engine_operator.domain.observed import (
     ABSENT_MANIFEST,
@@ -57,8 +50,9 @@ class Surroundings:
 def desired_of(engine: EngineSpec, status: EngineStatus, around: Surroundings) -> Desired:
     """What people and Serval want of an engine."""
     storage, context, defaults = around.storage, around.context, around.defaults
-    decided = effective(engine, context.source if context else None, defaults)
-    plain = Desired(engine, decided, storage.place, storage.installation)
+    quota = context.source.quota if context else Quota()
+    decided = bounded(effective(engine, context.source if context else None, defaults), quota)
+    plain = Desired(engine, decided, storage.place, storage.installation, quota=quota)
     if isinstance(engine.origin, ModelSpec):
         return replace(
             plain,
@@ -163,6 +157,7 @@ class Observer:
             storage=storage.problem,
             source_problem=context.problem if context else None,
             deleting="deletionTimestamp" in objects.engine["metadata"],
+            kept=context is not None and desired.engine.name in context.kept,
             knative=context.knative if context else KnativeSettings(),
         )
         return await self._with_phases(observed)

@@ -5,7 +5,8 @@ The GPU profile asks for one whole GPU; node selectors differ per cloud and are 
 usual taint of GPU nodes is tolerated.
 """
 
-from engine_operator.domain.engine import Defaults, Profile, ProfileDefaults, Resources, Toleration
+from engine_operator.domain.effective import Defaults, ProfileDefaults
+from engine_operator.domain.engine import Profile, Resources, Toleration
 from engine_operator.domain.keys import Quantization
 
 GPU = "nvidia.com/gpu"

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from engine_operator.cluster.resources import JsonView
 from engine_operator.domain import wire
+from engine_operator.domain.capacity import Gpu, Quota, WarmBudget
 from engine_operator.domain.engine import (
     EngineSelector,
     EngineSpec,
@@ -64,6 +65,8 @@ def engine_spec(item: JsonView) -> EngineSpec:
         reconvert=_reconvert(spec),
         warm_windows=_warm_windows(spec.get("warmWindows")),
         min_scale=_min_scale("TranslationEngine", annotations),
+        priority=int(spec.get("priority") or 0),
+        keep_warm=bool(spec.get("keepWarm")),
         paused=bool(spec.get("paused")),
         suspended=bool(spec.get("suspended")),
         pinned=_integer(spec.get("pinned")),
@@ -94,6 +97,8 @@ def source_spec(item: JsonView) -> SourceSpec:
         reconvert=_reconvert(spec),
         warm_windows=_warm_windows(spec.get("warmWindows")),
         min_scale=_min_scale("ServalSource", annotations),
+        quota=_quota(spec.get("quota") or {}),
+        warm_budget=_warm_budget(spec.get("warmBudget")),
         generation=int(metadata.get("generation") or 0),
         allow_mass_deletion=_count(annotations.get(wire.ANNOTATION_ALLOW_MASS_DELETION)),
     )
@@ -124,6 +129,9 @@ def serving_spec(body: JsonView) -> ServingSpec:
         env=None
         if env is None
         else tuple(EnvVar(str(one["name"]), str(one.get("value", ""))) for one in env),
+        gpu=_gpu(body.get("gpu")),
+        runtime_class_name=body.get("runtimeClassName"),
+        priority_class_name=body.get("priorityClassName"),
     )
 
 
@@ -179,6 +187,28 @@ def _selector(body: JsonView) -> EngineSelector:
 
 def _reconvert(spec: JsonView) -> Reconvert | None:
     return _choice(Reconvert, (spec.get("policy") or {}).get("reconvert"))
+
+
+def _gpu(body: JsonView | None) -> Gpu | None:
+    if body is None:
+        return None
+    return Gpu(str(body.get("resource") or Gpu().resource), int(body.get("count") or Gpu().count))
+
+
+def _quota(body: JsonView) -> Quota:
+    return Quota(
+        awake_engines=_integer(body.get("awakeEngines")),
+        pods=_integer(body.get("pods")),
+        gpus=_integer(body.get("gpus")),
+    )
+
+
+def _warm_budget(body: JsonView | None) -> WarmBudget | None:
+    if body is None:
+        return None
+    residency = duration("warmBudget.minResidency", body.get("minResidency"))
+    plain = WarmBudget(int(body["engines"]))
+    return plain if residency is None else WarmBudget(plain.engines, residency)
 
 
 def _min_scale(kind: str, annotations: JsonView) -> MinScaleAnnotation | None:

@@ -14,7 +14,7 @@ from engine_operator.cluster.resources import Json, JsonView
 from engine_operator.domain.budget import WakeBudget, time_chain
 from engine_operator.domain.deletion import DeletionLedger, Missing
 from engine_operator.domain.discovery import Skipped
-from engine_operator.domain.engine import Defaults
+from engine_operator.domain.effective import Defaults
 from engine_operator.domain.keys import EngineId
 from engine_operator.domain.observed import Condition, KnativeSettings
 from engine_operator.serval.events import Cursor

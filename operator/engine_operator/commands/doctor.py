@@ -15,7 +15,7 @@ from engine_operator.cluster.resources import ENGINES, INFERENCE_SERVICES, REVIS
 from engine_operator.commands.plan import refuse
 from engine_operator.context import StoreBook
 from engine_operator.domain.budget import TimeChain, WakeBudget, time_chain
-from engine_operator.domain.engine import Defaults
+from engine_operator.domain.effective import Defaults
 from engine_operator.domain.names import DISCOVERED_LENGTH, LABEL_MAX, PREDICTOR, TAG, require_namespace
 from engine_operator.domain.observed import KnativeSettings
 from engine_operator.errors import OperatorError

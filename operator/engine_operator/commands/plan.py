@@ -8,25 +8,29 @@ from typing import Any
 
 from engine_operator.cluster.client import ClusterClient
 from engine_operator.cluster.connection import Connection
-from engine_operator.cluster.crs import source_spec
+from engine_operator.cluster.crs import engine_spec, source_spec
+from engine_operator.cluster.engine_status import read_engine_status
 from engine_operator.cluster.events import EventRecorder
+from engine_operator.cluster.facts import service_state
 from engine_operator.cluster.identity import ClusterIdentity
 from engine_operator.cluster.knative import knative_settings
-from engine_operator.cluster.reader import ClusterReader
+from engine_operator.cluster.reader import ClusterReader, Survey
 from engine_operator.cluster.resources import SERVAL_SOURCES, Json
 from engine_operator.cluster.source_status import read_source_status
 from engine_operator.context import StoreBook
 from engine_operator.domain.actions import Action
 from engine_operator.domain.plan import plan
+from engine_operator.domain.rollout import place_of
 from engine_operator.errors import UsageError
 from engine_operator.executor import summary
-from engine_operator.loops.engines import Board
-from engine_operator.loops.inbox import SourceKey
-from engine_operator.loops.look import Looker
+from engine_operator.loops.board import Board
+from engine_operator.loops.inbox import EngineKey, SourceKey
+from engine_operator.loops.keeper import standing_of
+from engine_operator.loops.look import Looker, source_of
 from engine_operator.loops.poll import Poller
 from engine_operator.loops.sources import ServalClients, Sources, Tools
 from engine_operator.loops.sweep import Found, Sweeper, SweepParts
-from engine_operator.observe import ManifestBook, Observer
+from engine_operator.observe import ManifestBook, Observer, desired_of
 from engine_operator.profiles import defaults
 from engine_operator.serval.client import Timeouts
 from engine_operator.settings import Settings
@@ -99,10 +103,12 @@ async def _plan_source(settings: Settings, sources: Sources, reader: ClusterRead
 async def _plan_engines(
     settings: Settings, sources: Sources, reader: ClusterReader, namespace: str
 ) -> list[Planned]:
-    policy = settings.policy()
-    looker = Looker(reader, Observer(reader, ManifestBook(60.0)), sources, Board(), policy)
+    policy, board = settings.policy(), Board()
+    looker = Looker(reader, Observer(reader, ManifestBook(60.0)), sources, board, policy)
     found: list[Planned] = []
-    for name in sorted((await reader.survey(namespace)).engines):
+    survey = await reader.survey(namespace)
+    _seat(survey, sources, board, namespace)
+    for name in sorted(survey.engines):
         objects = await reader.engine(namespace, name)
         gathered = await looker.gather(objects, collect=True) if objects else None
         if gathered is None:
@@ -111,6 +117,22 @@ async def _plan_engines(
         actions = tuple(plan(round_.desired, round_.observed, datetime.now(UTC), policy))
         found.append(Planned("TranslationEngine", namespace, name, actions))
     return found
+
+
+def _seat(survey: Survey, sources: Sources, board: Board, namespace: str) -> None:
+    """Say what all engines have, before one is planned for: quotas and places count the others."""
+    for name, objects in survey.engines.items():
+        try:
+            engine = engine_spec(objects.engine)
+        except UsageError:
+            continue  # Told when its turn comes.
+        status = read_engine_status(objects.engine.get("status") or {})
+        service = service_state(objects.service) if objects.service else None
+        around, key = sources.known_around(engine), EngineKey(namespace, name)
+        board.enters(key, place_of(status, service))
+        if around is not None:
+            effective = desired_of(engine, status, around).effective
+            board.stands(key, source_of(engine), standing_of(engine, objects, effective))
 
 
 async def _never() -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from engine_operator.domain import reasons
+from engine_operator.domain import reasons, warm
 from engine_operator.domain.availability import Told, available, told
 from engine_operator.domain.desired import Desired, Round
 from engine_operator.domain.engine import Strategy
@@ -23,6 +23,7 @@ from engine_operator.domain.observed import (
     Phase,
 )
 from engine_operator.domain.policy import Policy
+from engine_operator.domain.room import short_for_rollout
 from engine_operator.domain.serval_facts import Existence
 
 AVAILABLE = "Available"
@@ -120,6 +121,10 @@ def _progressing(view: _View) -> Told:
             reasons.ZERO_INITIAL_SCALE_DISABLED,
             'config-autoscaler lacks allow-zero-initial-scale: "true"; calls fail while the service is made again',
         )
+    short = short_for_rollout(view.round) if target.phase is Phase.CONVERTED else None
+    if short is not None:
+        said = f"revision {target.revision} is converted and waits: {short}"
+        return told(ConditionStatus.TRUE, reasons.QUOTA_EXCEEDED, said)
     refused = next((p.refused for p in view.round.observed.pods if p.refused), None)
     if target.phase is Phase.ROLLING_OUT and refused is not None:
         said = f"revision {target.revision}, attempt {target.attempts}: {refused}"
@@ -217,6 +222,10 @@ def _degraded(view: _View) -> Told:
             reasons.FOREIGN_FIELD_OWNER,
             "another manager overwrites fields of the InferenceService",
         )
+    asleep = warm.refused(view.round)
+    if asleep is not None and not desired.engine.suspended and not desired.engine.paused:
+        said = f"it should be awake and is not: {asleep}"
+        return told(ConditionStatus.TRUE, reasons.QUOTA_EXCEEDED, said)
     failure = status.last_failure
     if (
         target is None

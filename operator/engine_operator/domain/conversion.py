@@ -130,7 +130,7 @@ def expected_source(round_: Round) -> int:
 
 def _start(goal: Goal, target: TargetStatus, status: EngineStatus, round_: Round) -> Stage:
     """Start the next attempt, if a place is free."""
-    if round_.observed.busy_conversions >= round_.policy.max_converting:
+    if round_.observed.busy_conversions + round_.observed.ahead_conversions >= round_.policy.max_converting:
         return Stage(replace(status, target=target))
     desired, policy = round_.desired, round_.policy
     size = expected_source(round_)

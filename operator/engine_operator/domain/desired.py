@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from engine_operator.domain.actions import Action, ApplyInferenceService, EngineRef, ServiceTemplate
+from engine_operator.domain.capacity import Quota
 from engine_operator.domain.engine import Effective, EngineSpec, Exposure, Languages, ObjectStore, Reconvert
 from engine_operator.domain.keys import ArtifactKey
 from engine_operator.domain.observed import EngineStatus, ManifestFact, Observed
@@ -32,6 +33,8 @@ class Desired:
     """Why Serval's engine cannot be served; None if it can."""
     model_source: ObjectStore | None = None
     """Exact archive of the wanted revision for bucket access or `spec.model`; None = presigned URL."""
+    quota: Quota = field(default_factory=Quota)
+    """Of its source; a person's model has none."""
     tags: Languages = field(default_factory=Languages)
     """Serval's tags, to be shown where the engine's own languages are not set; a conversion never sees them."""
 
@@ -110,6 +113,12 @@ def template_hash(template: ServiceTemplate) -> str:
 
     content = asdict(template)
     del content["model_bytes"]
+    # Chosen with the release, not with the engine: it comes with the next revision and restarts nothing before.
+    del content["service_account"]
+    # Fields that an older release did not know: where nobody uses them, its hashes must stay what they are.
+    for name in ("runtime_class_name", "priority_class_name"):
+        if not content["serving"][name]:
+            del content["serving"][name]
     text = json.dumps(content, sort_keys=True, default=plain)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -135,6 +144,16 @@ def effective_summary(desired: Desired, before: Mapping[str, str]) -> dict[str, 
     summary |= {name: tag for name, tag in (("source", source), ("target", target)) if tag}
     if effective.options.converter:
         summary["reconvert"] = Reconvert.NEW_CONVERTER.value
+    if effective.gpus_per_pod:
+        summary["gpu"] = f"{effective.gpus_per_pod} {effective.gpu.resource}"
+    for name, chosen in (
+        ("runtimeClassName", serving.runtime_class_name),
+        ("priorityClassName", serving.priority_class_name),
+        ("priority", desired.engine.priority),
+        ("keepWarm", desired.engine.keep_warm),
+    ):
+        if chosen:
+            summary[name] = str(chosen).lower() if chosen is True else str(chosen)
     if effective.warm_windows:
         summary["warmWindows"] = "; ".join(map(str, effective.warm_windows))
     warnings = _warnings(effective)

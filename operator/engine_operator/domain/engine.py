@@ -1,7 +1,7 @@
-"""What people write in the two custom resources, typed, and how a source's defaults and an engine's wishes merge.
+"""What people write in the two custom resources, typed, and the records in which all of it is decided.
 
-Every field of the written records may be absent (`None` or empty); `effective` fills all of them, in the order
-engine, source, profile. Parsing of custom resources belongs to the edge, building of objects to the builders.
+Every field of the written records may be absent (`None` or empty); `effective` fills them. Parsing of custom resources
+belongs to the edge, building of objects to the builders.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
-from engine_operator.domain import wire
+from engine_operator.domain.capacity import Gpu, Quota, WarmBudget
 from engine_operator.domain.keys import ConversionOptions, EngineId, Quantization, model_engine_id
 from engine_operator.domain.windows import WarmWindow
 
@@ -117,6 +117,9 @@ class ServingSpec:
     runtime_image: str | None = None
     image_pull_secrets: tuple[str, ...] | None = None
     env: tuple[EnvVar, ...] | None = None
+    gpu: Gpu | None = None
+    runtime_class_name: str | None = None
+    priority_class_name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -193,6 +196,8 @@ class SourceSpec:
     reconvert: Reconvert | None = None
     warm_windows: tuple[WarmWindow, ...] | None = None
     min_scale: MinScaleAnnotation | None = None
+    quota: Quota = field(default_factory=Quota)
+    warm_budget: WarmBudget | None = None
     generation: int = 0
     allow_mass_deletion: int | None = None
     """From the annotation `serval-live.dev/allow-mass-deletion`."""
@@ -231,6 +236,10 @@ class EngineSpec:
     warm_windows: tuple[WarmWindow, ...] | None = None
     """None leaves them to the source; an empty tuple means none."""
     min_scale: MinScaleAnnotation | None = None
+    priority: int = 0
+    """Engines of a higher one get a free place first."""
+    keep_warm: bool = False
+    """Pinned awake: a pod of what serves, whoever calls."""
     paused: bool = False
     suspended: bool = False
     pinned: int | None = None
@@ -270,6 +279,8 @@ class EffectiveServing:
     tolerations: tuple[Toleration, ...] = ()
     image_pull_secrets: tuple[str, ...] = ()
     env: tuple[EnvVar, ...] = ()
+    runtime_class_name: str = ""
+    priority_class_name: str = ""
 
 
 @dataclass(frozen=True)
@@ -285,96 +296,12 @@ class Effective:
     """The annotation that `serving.min_replicas` was taken from."""
     resources_chosen: bool = False
     """A person wrote them; otherwise they grow with the model."""
+    gpu: Gpu = field(default_factory=Gpu)
+    """What a GPU is called here; `serving.resources` has as many as a pod gets."""
 
-
-@dataclass(frozen=True)
-class ProfileDefaults:
-    """What a profile decides where nobody said anything."""
-
-    resources: Resources
-    device: str
-    compute_type: str
-    runtime_image: str
-    quantization: Quantization
-    concurrency: int
-    tolerations: tuple[Toleration, ...] = ()
-
-
-@dataclass(frozen=True)
-class Defaults:
-    """What the operator decides where neither engine nor source nor profile does."""
-
-    profiles: Mapping[Profile, ProfileDefaults]
-    converter_image: str = ""
-    """This release's converter: an option of conversions where people ask for that."""
-    min_replicas: int = 0
-    max_replicas: int = 1
-    scale_down_delay: timedelta = timedelta(minutes=10)
-    """Time a pod stays after its last call: longer than any Retry-After that callers are told."""
-    window: timedelta = timedelta(seconds=10)
-    """Knative's stable window: short, because it delays a swap on one GPU; staying warm is `scale_down_delay`."""
-
-
-def merged(engine: ServingSpec, source: ServingSpec) -> ServingSpec:
-    """Overlay an engine's wishes on its source's, field by field; maps and lists replace, they never mix."""
-    names = ServingSpec.__dataclass_fields__
-    chosen = {n: getattr(source, n) if getattr(engine, n) is None else getattr(engine, n) for n in names}
-    return ServingSpec(**chosen)
-
-
-def _compute_type(wish: ServingSpec) -> str:
-    """Computing is tuned by variables of the predictor; this one has a default for each profile."""
-    return next((one.value for one in wish.env or () if one.name == wire.ENV_COMPUTE_TYPE), "")
-
-
-def effective(engine: EngineSpec, source: SourceSpec | None, defaults: Defaults) -> Effective:
-    """Decide every field of an engine."""
-    wish = merged(engine.serving, source.serving if source else ServingSpec())
-    profile = wish.profile or Profile.CPU
-    base = defaults.profiles[profile]
-    annotated = _min_scale(engine, source) if wish.min_replicas is None else None
-    unsaid = annotated.replicas if annotated else defaults.min_replicas
-    minimum = unsaid if wish.min_replicas is None else wish.min_replicas
-    serving = EffectiveServing(
-        profile=profile,
-        protocol=wish.protocol or Protocol.REST,
-        exposure=wish.exposure or Exposure.CLUSTER_LOCAL,
-        min_replicas=minimum,
-        max_replicas=max(minimum, wish.max_replicas or defaults.max_replicas),
-        concurrency=wish.concurrency or base.concurrency,
-        scale_down_delay=defaults.scale_down_delay
-        if wish.scale_down_delay is None
-        else wish.scale_down_delay,
-        window=wish.window or defaults.window,
-        resources=wish.resources or base.resources,
-        device=base.device,
-        compute_type=_compute_type(wish) or base.compute_type,
-        runtime_image=wish.runtime_image or base.runtime_image,
-        image_chosen=wish.runtime_image is not None,
-        node_selector=wish.node_selector or {},
-        tolerations=base.tolerations if wish.tolerations is None else wish.tolerations,
-        image_pull_secrets=wish.image_pull_secrets or (),
-        env=wish.env or (),
-    )
-    quantization = engine.quantization or (source.quantization if source else None) or base.quantization
-    options = ConversionOptions(quantization, converter=_converter(engine, source, defaults))
-    windows = _warm_windows(engine, source)
-    chosen = wish.resources is not None
-    return Effective(options, serving, engine.rollout, engine.languages, windows, annotated, chosen)
-
-
-def _converter(engine: EngineSpec, source: SourceSpec | None, defaults: Defaults) -> str:
-    """The converter, where it is to count among the options: then another one's artifacts are not good enough."""
-    policy = engine.reconvert or (source.reconvert if source else None)
-    return defaults.converter_image if policy is Reconvert.NEW_CONVERTER else ""
-
-
-def _min_scale(engine: EngineSpec, source: SourceSpec | None) -> MinScaleAnnotation | None:
-    return engine.min_scale or (source.min_scale if source else None)
-
-
-def _warm_windows(engine: EngineSpec, source: SourceSpec | None) -> tuple[WarmWindow, ...]:
-    """A list replaces, it never mixes."""
-    if engine.warm_windows is not None:
-        return engine.warm_windows
-    return (source.warm_windows if source else None) or ()
+    @property
+    def gpus_per_pod(self) -> int:
+        """GPUs of one predictor's pod."""
+        resources, name = self.serving.resources, self.gpu.resource
+        text = str(resources.limits.get(name) or resources.requests.get(name) or "0")
+        return int(text) if text.isdecimal() else 0

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from engine_operator.domain.capacity import Taken
 from engine_operator.domain.engine import Protocol
 from engine_operator.domain.keys import ArtifactKey
 from engine_operator.domain.serval_facts import Verdict
@@ -340,4 +341,11 @@ class Observed:
     """Other engines that are rolling out right now."""
     busy_conversions: int = 0
     """Other engines whose conversion Jobs run right now."""
+    ahead_rollouts: int = 0
+    """Engines of a higher priority that wait for one of the same places."""
+    ahead_conversions: int = 0
+    taken: Taken = field(default_factory=Taken)
+    """Pods and GPUs of the other engines of the same source."""
+    kept: bool = False
+    """It has a place in its source's warm budget."""
     knative: KnativeSettings = KnativeSettings()

@@ -134,6 +134,12 @@ DELETING = _reason(
     "The InferenceService is on its way out, and something holds it: the message has the finalizers that are waited "
     "for. Whose they are has to remove them, usually KServe's controller.",
 )  # fmt: skip
+QUOTA_EXCEEDED = _reason(
+    "QuotaExceeded", "Progressing, Degraded",
+    "The ServalSource's `spec.quota` leaves no room for a pod that nobody called for: on `Progressing` for that of a "
+    "new revision, on `Degraded` for one that a warm window or `keepWarm` asks for. It goes on when another engine "
+    "falls asleep: docs/capacity.md.",
+)  # fmt: skip
 IDLE = _reason("Idle", "Progressing, ModelConverted", "No revision is wanted.")
 ZERO_INITIAL_SCALE_DISABLED = _reason(
     "ZeroInitialScaleDisabled", "Progressing",

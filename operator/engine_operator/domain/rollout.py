@@ -36,6 +36,7 @@ from engine_operator.domain.observed import (
     ServiceState,
     TargetStatus,
 )
+from engine_operator.domain.room import short_for_rollout, short_without_swap
 from engine_operator.domain.serving import live_service, pods_of, proven, still_held
 
 UNSCHEDULABLE = "Unschedulable"
@@ -43,8 +44,6 @@ UNSCHEDULABLE = "Unschedulable"
 
 IMAGE_MISSING = "ContainerMissing"
 """Knative's reason where its controller can't turn an image's tag into a digest; no pod is made then."""
-
-GPU_RESOURCE = "nvidia.com/gpu"
 
 
 def runs(service: ServiceState | None, goal: Goal) -> bool:
@@ -144,11 +143,11 @@ def _enter(goal: Goal, target: TargetStatus, status: EngineStatus, round_: Round
     """Make the InferenceService name the goal."""
     if not due(target, round_):
         return Stage(status, maintain(goal, status, round_))
-    if not _free_place(round_):
-        waiting = replace(target, phase=Phase.CONVERTED)
-        return Stage(replace(status, target=waiting), maintain(goal, status, round_))
     service = live_service(round_)
     swap = _wants_swap(service, round_)
+    if not (_free_place(round_) if swap else _may_start(round_)):
+        waiting = replace(target, phase=Phase.CONVERTED)
+        return Stage(replace(status, target=waiting), maintain(goal, status, round_))
     if swap and service is not None and round_.observed.knative.allow_zero_initial_scale is False:
         why = f"{reasons.ZERO_INITIAL_SCALE_DISABLED}: the service is made again for revision {goal.revision}"
         return Stage(status, (DeleteInferenceService(round_.desired.ref, why),))
@@ -163,6 +162,8 @@ def _wants_swap(service: ServiceState | None, round_: Round) -> bool:
     """Initial scale 0 only where something serves already: a first revision must prove itself without callers."""
     rollout = round_.desired.effective.rollout
     asked = rollout.strategy is Strategy.RECREATE or rollout.start is RolloutStart.ON_FIRST_CALL
+    if rollout.strategy is Strategy.AUTO and round_.observed.knative.allow_zero_initial_scale is not False:
+        asked = asked or short_without_swap(round_)
     return asked and service is not None and round_.observed.status.serving is not None
 
 
@@ -180,7 +181,14 @@ def place_of(status: EngineStatus, service: ServiceState | None) -> Phase | None
 
 
 def _free_place(round_: Round) -> bool:
-    return round_.observed.busy_rollouts < round_.policy.max_rolling
+    """Whether another rollout may begin, and none of a higher priority waits for the same place."""
+    observed = round_.observed
+    return observed.busy_rollouts + observed.ahead_rollouts < round_.policy.max_rolling
+
+
+def _may_start(round_: Round) -> bool:
+    """Whether a pod of another revision may start beside those that serve."""
+    return _free_place(round_) and short_for_rollout(round_) is None
 
 
 def _advance(
@@ -242,7 +250,7 @@ def correction_of(
     if applied is None:
         return ApplyInferenceService(wish, hash_)
     if applied.template_hash != hash_:
-        return ApplyInferenceService(wish, hash_) if _free_place(round_) else None
+        return ApplyInferenceService(wish, hash_) if _may_start(round_) else None
     if applied.owned_hash == service.owned_hash or applied.reclaimed:
         return None
     return ApplyInferenceService(wish, hash_, reclaim=True)
@@ -301,7 +309,8 @@ def _retry(
 ) -> Stage:
     """Start the next attempt by changing one environment value."""
     status = replace(status, target=target)
-    if not due(target, round_) or not _free_place(round_):
+    free = _may_start(round_) if service.initial_scale else _free_place(round_)
+    if not due(target, round_) or not free:
         return Stage(status)
     chosen = round_.desired.effective.serving
     wish = template(goal, target.attempts + 1, service.initial_scale, chosen.runtime_image, round_)
@@ -319,13 +328,13 @@ def _starved(revision: RevisionState, round_: Round) -> bool:
     if round_.observed.knative.allow_zero_initial_scale is False:
         return False
     holders = [p for p in pods_of(round_, serving.knative_revision) if p.unschedulable is None]
-    waiting = [p for p in pods_of(round_, revision.name) if _wants_gpu(p)]
+    waiting = [p for p in pods_of(round_, revision.name) if _wants_gpu(p, desired.gpu.resource)]
     patience = round_.policy.auto_swap_after
     return bool(holders) and any(round_.now - p.created >= patience for p in waiting)
 
 
-def _wants_gpu(pod: PodState) -> bool:
-    return pod.unschedulable is not None and GPU_RESOURCE in pod.unschedulable
+def _wants_gpu(pod: PodState, resource: str) -> bool:
+    return pod.unschedulable is not None and resource in pod.unschedulable
 
 
 def _swap(

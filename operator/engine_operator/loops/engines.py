@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
+from engine_operator import metrics
 from engine_operator.domain.observed import Phase
 from engine_operator.errors import LeaseLost, OperatorError
+from engine_operator.loops.board import Board
 from engine_operator.loops.inbox import EngineKey, Inbox
 from engine_operator.loops.look import Looked, Looker
 
 log = logging.getLogger(__name__)
 
 AT_WORK = frozenset({Phase.CONVERTING, Phase.ROLLING_OUT})
-WAITING = frozenset({Phase.PENDING, Phase.CONVERTED})
-"""Phases of engines that wait for a free place."""
 
 
 @dataclass(frozen=True)
@@ -50,32 +50,6 @@ class _Memory:
     failures: int = 0
 
 
-class Board:
-    """The phases of all engines, so that only so many convert or roll out at once."""
-
-    def __init__(self) -> None:
-        self._phases: dict[EngineKey, Phase] = {}
-
-    def busy(self, phase: Phase, but: EngineKey) -> int:
-        """Engines in a phase, but for one."""
-        return sum(found is phase and key != but for key, found in self._phases.items())
-
-    def enters(self, engine: EngineKey, phase: Phase | None) -> None:
-        """An engine is in a phase from now on; None for one that is in none, or gone."""
-        if phase is None:
-            self._phases.pop(engine, None)
-        else:
-            self._phases[engine] = phase
-
-    def phase(self, engine: EngineKey) -> Phase | None:
-        """The phase of an engine, as last seen."""
-        return self._phases.get(engine)
-
-    def waiting(self) -> list[EngineKey]:
-        """Engines that wait for a free place."""
-        return [key for key, phase in self._phases.items() if phase in WAITING]
-
-
 class EngineLoop:
     """Schedules the looks of one process."""
 
@@ -97,6 +71,8 @@ class EngineLoop:
         self._due: dict[EngineKey, float] = {}
         self._memory: dict[EngineKey, _Memory] = {}
         self._running: dict[EngineKey, asyncio.Task[None]] = {}
+        self._planned: set[EngineKey] = set()
+        metrics.PLANNED.set(0)
 
     def schedule(self, key: EngineKey, wait: float = 0.0) -> None:
         """Look at an engine after `wait` seconds at the latest."""
@@ -170,6 +146,8 @@ class EngineLoop:
             return
         if collect:
             memory.listed_at = self._clock()
+        self._planned.add(key)
+        metrics.PLANNED.set(len(self._planned))
         self._remember(key, memory, looked)
 
     def _remember(self, key: EngineKey, memory: _Memory, looked: Looked) -> None:
@@ -177,7 +155,8 @@ class EngineLoop:
             self._again(key, memory)
             return
         memory.failures = 0
-        if memory.phase in AT_WORK and looked.phase not in AT_WORK:
+        freed = self._board.take_freed()
+        if freed or (memory.phase in AT_WORK and looked.phase not in AT_WORK):
             for other in self._board.waiting():
                 self.schedule(other)
         if looked.revision != memory.revision:
@@ -216,4 +195,5 @@ class EngineLoop:
 
     def _drop(self, key: EngineKey) -> None:
         self._memory.pop(key, None)
-        self._board.enters(key, None)
+        self._planned.discard(key)
+        self._board.leaves(key)

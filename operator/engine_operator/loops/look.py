@@ -17,15 +17,17 @@ from engine_operator.cluster.engine_status import read_engine_status
 from engine_operator.cluster.reader import ClusterReader, EngineObjects
 from engine_operator.domain.actions import Action, HoldRevision, WriteStatus
 from engine_operator.domain.attempts import record_error
+from engine_operator.domain.capacity import Taken
 from engine_operator.domain.churn import Churn
 from engine_operator.domain.conditions import conditions_of, held_up
 from engine_operator.domain.desired import Desired, Round
-from engine_operator.domain.engine import EngineSpec
+from engine_operator.domain.engine import EngineSpec, SourceRef
 from engine_operator.domain.lag import LagClock
 from engine_operator.domain.observed import EngineStatus, Phase, ProcessFailure
 from engine_operator.domain.plan import plan
 from engine_operator.domain.policy import Policy
 from engine_operator.domain.rollout import place_of
+from engine_operator.domain.room import Standing, standing
 from engine_operator.domain.transitions import events_between, retried
 from engine_operator.domain.warm import wanted_warmth
 from engine_operator.errors import (
@@ -41,7 +43,7 @@ from engine_operator.errors import (
     WebhookFailed,
 )
 from engine_operator.executor import Executor, Outcome
-from engine_operator.loops.inbox import EngineKey
+from engine_operator.loops.inbox import EngineKey, SourceKey
 from engine_operator.observe import Observer, Surroundings, desired_of
 
 log = logging.getLogger(__name__)
@@ -76,6 +78,15 @@ class Others(Protocol):
 
     def enters(self, engine: EngineKey, phase: Phase | None) -> None:
         """An engine is in a phase from now on; told before anything of it is carried out."""
+
+    def stands(self, engine: EngineKey, source: SourceKey | None, standing: Standing) -> None:
+        """What an engine has and waits for, from now on; told at the same time."""
+
+    def taken(self, source: SourceKey | None, but: EngineKey, priority: int) -> Taken:
+        """What the engines of a source have, but for one; of those above its priority also what they wait for."""
+
+    def ahead(self, phase: Phase, priority: int) -> int:
+        """Engines of a higher priority that wait for a place of this phase."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +147,7 @@ class Looker:
         planned = _planned(actions, round_)
         metrics.PLAN_ACTIONS.observe(len(actions))
         self._others.enters(key, place_of(planned, round_.observed.service))
+        self._others.stands(key, source_of(round_.desired.engine), standing(planned, actions, round_))
         executor = self._neighbourhood.executor(round_.desired.engine)
         outcome = await executor.run(actions)
         if outcome.error is not None:
@@ -182,6 +194,9 @@ class Looker:
             observed,
             busy_rollouts=self._others.busy(Phase.ROLLING_OUT, key),
             busy_conversions=self._others.busy(Phase.CONVERTING, key),
+            ahead_rollouts=self._others.ahead(Phase.ROLLING_OUT, spec.priority),
+            ahead_conversions=self._others.ahead(Phase.CONVERTING, spec.priority),
+            taken=self._others.taken(source_of(spec), key, spec.priority),
         )
         return Round(desired, observed, datetime.now(UTC), self._policy), around
 
@@ -248,6 +263,13 @@ def _looked(round_: Round, status: EngineStatus, actions: Sequence[Action]) -> L
     )
 
 
+def source_of(engine: EngineSpec) -> SourceKey | None:
+    """Whose quota an engine counts in; a person's model counts in none."""
+    if isinstance(engine.origin, SourceRef):
+        return SourceKey(engine.namespace, engine.origin.serval_source)
+    return None
+
+
 def fingerprint(objects: EngineObjects, desired: Desired, around: Surroundings) -> tuple[object, ...]:
     """All facts that a survey and a sweep see; as long as they stay, another look would find nothing to do."""
     context = around.context
@@ -258,5 +280,6 @@ def fingerprint(objects: EngineObjects, desired: Desired, around: Surroundings) 
         desired.verdict,
         desired.effective,
         around.storage.problem,
-        (context.problem, context.knative) if context else None,
+        desired.quota,
+        (context.problem, context.knative, desired.engine.name in context.kept) if context else None,
     )

@@ -28,10 +28,12 @@ from engine_operator.domain.rollout import place_of
 from engine_operator.domain.serval_facts import servable
 from engine_operator.errors import ClusterError, LeaseLost, OperatorError, UsageError
 from engine_operator.health import Pulse
+from engine_operator.loops.board import Board
 from engine_operator.loops.cost import PodSeconds
-from engine_operator.loops.engines import Board, EngineLoop, Rhythm
+from engine_operator.loops.engines import EngineLoop, Rhythm
 from engine_operator.loops.inbox import EngineKey, Inbox, SourceKey
-from engine_operator.loops.look import Looker, fingerprint
+from engine_operator.loops.keeper import standing_of, waits_for_room
+from engine_operator.loops.look import Looker, fingerprint, source_of
 from engine_operator.loops.missed import ANNOUNCED_WITHIN
 from engine_operator.loops.orphans import Orphans
 from engine_operator.loops.poll import Poller
@@ -105,7 +107,8 @@ class Work:
             settings.seconds(settings.sweep_every),
         )
         manifests = ManifestBook(settings.seconds(settings.manifest_trust))
-        observer = Observer(self._reader, manifests, PhaseReader(REST_PORT))
+        self._phases = PhaseReader(REST_PORT)
+        observer = Observer(self._reader, manifests, self._phases)
         looker = self._looker = Looker(self._reader, observer, self._sources, self._board, self._policy)
         self._engines = EngineLoop(
             self._inbox, looker, self._board, engine_rhythm(settings), settings.parallel_engines
@@ -169,6 +172,7 @@ class Work:
             knative=lambda: self._knative,
             status_every=settings.seconds(settings.status_every),
             announced_within=settings.seconds(ANNOUNCED_WITHIN),
+            last_used=self._phases.last_used,
             owned_elsewhere=self._owned_elsewhere,
             offer=self._offer,
         )
@@ -225,12 +229,14 @@ class Work:
             if status.target is not None and self._board.phase(key) is None:
                 service = service_state(objects.service) if objects.service else None
                 self._board.enters(key, place_of(status, service))
+            if around is None:
+                self._engines.schedule(key)
+                continue
+            desired = desired_of(engine, status, around)
+            if not self._board.known(key):
+                self._board.stands(key, source_of(engine), standing_of(engine, objects, desired.effective))
             settled = self._engines.settled_with(key)
-            if (
-                around is None
-                or settled is None
-                or settled != fingerprint(objects, desired_of(engine, status, around), around)
-            ):
+            if settled != fingerprint(objects, desired, around) or waits_for_room(objects):
                 self._engines.schedule(key)
 
     async def _sweep_models(self) -> None:

@@ -13,7 +13,8 @@ from engine_operator.cluster.events import EventRecorder
 from engine_operator.cluster.identity import ClusterIdentity
 from engine_operator.context import SourceContext, StoreBook, StoreState
 from engine_operator.domain import reasons
-from engine_operator.domain.engine import Defaults, EngineSpec, ObjectStore, SourceRef, SourceSpec
+from engine_operator.domain.effective import Defaults
+from engine_operator.domain.engine import EngineSpec, ObjectStore, SourceRef, SourceSpec
 from engine_operator.domain.keys import installation_name
 from engine_operator.domain.serval_facts import Verdict
 from engine_operator.errors import ClusterError, ServalUnreachable

@@ -45,6 +45,7 @@ from engine_operator.errors import (
 )
 from engine_operator.loops.announce import skipped_notes, unfinished_notes
 from engine_operator.loops.inbox import SourceKey
+from engine_operator.loops.keeper import LastUsed, is_awake, keep, nobody_knows
 from engine_operator.loops.missed import ANNOUNCED_WITHIN, Missed, revisions_before
 from engine_operator.loops.poll import Poller
 from engine_operator.loops.sources import Sources
@@ -74,6 +75,8 @@ class SweepParts:
     offer: Callable[[str, Survey, list[EngineSpec]], None]
     """Hand engines of a namespace to the engine loop, with what the survey saw of them."""
     announced_within: float = ANNOUNCED_WITHIN
+    last_used: LastUsed = nobody_knows
+    """Asks a pod when it was last called."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ class Found:
     storage: StoreState
     problem: Verdict | None
     knative: KnativeSettings
+    kept: frozenset[str] = frozenset()
 
     def context(self) -> SourceContext:
         """What the engines of this source share until the next sweep."""
@@ -95,6 +99,7 @@ class Found:
             existence=self.planned.existence,
             problem=self.problem,
             knative=self.knative,
+            kept=self.kept,
         )
 
     def status(self, old: SourceStatus, now: datetime) -> SourceStatus:
@@ -154,8 +159,9 @@ class Sweeper:
         found = await self.find(source, status, survey)
         self._remember(found, survey, polled=status.cursor is not None)
         self._parts.sources.put(self._key, found.context())
-        await self._carry_out(source, found.planned)
+        # No await in between: whoever is looked at from now on counts among what the others have.
         self._parts.offer(source.namespace, survey, list(found.view.engines))
+        await self._carry_out(source, found.planned)
         new = replace(
             found.status(status, datetime.now(UTC)),
             serving=sum(_serves(survey.engines[engine.name].engine) for engine in found.view.engines),
@@ -165,6 +171,8 @@ class Sweeper:
         await self._write(item, status, new)
         await self._announce(source, status, new)
         self._count(found.view.listed, new, time.monotonic() - began)
+        awake = sum(is_awake(survey.engines[engine.name]) for engine in found.view.engines)
+        metrics.ENGINES.labels(*self._labels, "awake").set(awake)
         return True
 
     async def find(self, source: SourceSpec, status: SourceStatus, survey: Survey) -> Found:
@@ -180,8 +188,10 @@ class Sweeper:
             ledger=status.ledger,
         )
         view = replace(view, lookups=await self._lookups(view))
-        planned = plan_source(view, datetime.now(UTC), self._parts.policy)
-        return Found(view, planned, storage, problem, self._parts.knative())
+        now = datetime.now(UTC)
+        planned = plan_source(view, now, self._parts.policy)
+        kept = await keep(source, mine, survey, self._parts.last_used, now)
+        return Found(view, planned, storage, problem, self._parts.knative(), kept)
 
     async def _listed(self, source: SourceSpec) -> tuple[tuple[ServalEngine, ...] | None, Verdict | None]:
         """A complete list, or why there is none."""

@@ -29,7 +29,8 @@ from engine_operator.domain.observed import (
     Usage,
     Wake,
 )
-from engine_operator.loops.engines import Board, EngineLoop, Rhythm
+from engine_operator.loops.board import Board
+from engine_operator.loops.engines import EngineLoop, Rhythm
 from engine_operator.loops.inbox import EngineKey, Inbox
 from engine_operator.loops.look import Looked, Looker
 from engine_operator.serval.events import Cursor

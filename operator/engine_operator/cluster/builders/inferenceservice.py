@@ -80,6 +80,10 @@ def _predictor(template: ServiceTemplate) -> Json:
         predictor["nodeSelector"] = dict(serving.node_selector)
     if serving.tolerations:
         predictor["tolerations"] = [common.toleration(t) for t in serving.tolerations]
+    if serving.runtime_class_name:
+        predictor["runtimeClassName"] = serving.runtime_class_name
+    if serving.priority_class_name:
+        predictor["priorityClassName"] = serving.priority_class_name
     if serving.image_pull_secrets:
         predictor["imagePullSecrets"] = [{"name": name} for name in serving.image_pull_secrets]
     return predictor

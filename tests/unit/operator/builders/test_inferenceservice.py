@@ -8,6 +8,7 @@ import pytest
 
 from engine_operator.cluster.builders.inferenceservice import inference_service
 from engine_operator.domain.actions import ApplyInferenceService, EngineRef, ServiceTemplate
+from engine_operator.domain.effective import effective
 from engine_operator.domain.engine import (
     EnvVar,
     Exposure,
@@ -16,7 +17,6 @@ from engine_operator.domain.engine import (
     Protocol,
     ServingSpec,
     Toleration,
-    effective,
 )
 from engine_operator.domain.keys import ArtifactKey, ConversionOptions, EngineId
 from tests.support.cases import case

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from engine_operator.cluster.crs import duration, engine_spec, source_spec
+from engine_operator.domain.capacity import Gpu, Quota, WarmBudget
 from engine_operator.domain.desired import Desired, effective_summary
+from engine_operator.domain.effective import effective
 from engine_operator.domain.engine import (
     EnvVar,
     Exposure,
@@ -18,7 +20,6 @@ from engine_operator.domain.engine import (
     SourceRef,
     StoreAccess,
     Strategy,
-    effective,
 )
 from engine_operator.domain.keys import Quantization
 from engine_operator.domain.windows import WarmWindow
@@ -65,6 +66,24 @@ def test_windows_and_policy_are_read_and_silence_leaves_them_to_the_source() -> 
         WarmWindow("0 9 * * 6", "0 12 * * 6", "Asia/Jayapura", 2),
     )
     assert spec.reconvert is Reconvert.NEW_CONVERTER
+
+
+def test_capacity_is_read_and_silence_bounds_nothing() -> None:
+    body = {"servalSource": "ruth", "engineId": "66c4"}
+    silent = engine_spec(engine({"source": body}))
+    assert (silent.priority, silent.keep_warm, silent.serving.gpu) == (0, False, None)
+    serving = {"gpu": {"count": 2}, "runtimeClassName": "nvidia", "priorityClassName": "live"}
+    spec = engine_spec(engine({"source": body, "priority": -3, "keepWarm": True, "serving": serving}))
+    assert (spec.priority, spec.keep_warm) == (-3, True)
+    assert spec.serving.gpu == Gpu("nvidia.com/gpu", 2)
+    assert (spec.serving.runtime_class_name, spec.serving.priority_class_name) == ("nvidia", "live")
+    unbounded = source_spec(engine(SOURCE))
+    assert (unbounded.quota, unbounded.warm_budget) == (Quota(), None)
+    quota, budget = {"awakeEngines": 9, "gpus": 2}, {"engines": 4, "minResidency": "90s"}
+    source = source_spec(engine({**SOURCE, "quota": quota, "warmBudget": budget}))
+    assert source.quota == Quota(awake_engines=9, gpus=2)
+    assert source.warm_budget == WarmBudget(4, timedelta(seconds=90))
+    assert source_spec(engine({**SOURCE, "warmBudget": {"engines": 0}})).warm_budget == WarmBudget(0)
 
 
 MIN_SCALE = "autoscaling.knative.dev/min-scale"

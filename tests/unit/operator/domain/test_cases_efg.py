@@ -10,7 +10,8 @@ from engine_operator.domain import reasons
 from engine_operator.domain.backoff import Backoff
 from engine_operator.domain.budget import CALLER_CUT, TimeChain, WakeBudget, broken, first_byte, time_chain
 from engine_operator.domain.desired import Goal, Round, template_hash
-from engine_operator.domain.engine import Defaults, Profile, ServingSpec, Strategy
+from engine_operator.domain.effective import Defaults
+from engine_operator.domain.engine import Profile, ServingSpec, Strategy
 from engine_operator.domain.observed import (
     ConditionStatus,
     EngineStatus,

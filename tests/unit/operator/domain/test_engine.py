@@ -4,7 +4,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from engine_operator.domain import reasons
-from engine_operator.domain.engine import ObjectStore, Profile, ServingSpec, SourceSpec, effective, merged
+from engine_operator.domain.effective import effective, merged
+from engine_operator.domain.engine import ObjectStore, Profile, ServingSpec, SourceSpec
 from engine_operator.domain.keys import Quantization
 from tests.unit.operator.domain.world import DEFAULTS, engine
 

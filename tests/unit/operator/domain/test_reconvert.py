@@ -3,14 +3,8 @@
 from dataclasses import replace
 
 from engine_operator.domain import actions as act
-from engine_operator.domain.engine import (
-    Defaults,
-    EngineSpec,
-    ObjectStore,
-    Reconvert,
-    SourceSpec,
-    effective,
-)
+from engine_operator.domain.effective import Defaults, effective
+from engine_operator.domain.engine import EngineSpec, ObjectStore, Reconvert, SourceSpec
 from tests.support.cases import case
 from tests.unit.operator.domain.world import DEFAULTS, World, engine, of_type
 

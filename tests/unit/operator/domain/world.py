@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from engine_operator.domain import actions as act
+from engine_operator.domain.capacity import Quota, Taken
 from engine_operator.domain.desired import Desired
-from engine_operator.domain.engine import EngineSpec, ObjectStore, RolloutSpec, SourceRef, Strategy, effective
+from engine_operator.domain.effective import bounded, effective
+from engine_operator.domain.engine import EngineSpec, ObjectStore, RolloutSpec, SourceRef, Strategy
 from engine_operator.domain.keys import ArtifactKey, EngineId
 from engine_operator.domain.observed import (
     ABSENT_MANIFEST,
@@ -75,6 +77,11 @@ class World:
     store_silent: bool = False
     busy_rollouts: int = 0
     busy_conversions: int = 0
+    ahead_rollouts: int = 0
+    ahead_conversions: int = 0
+    quota: Quota = field(default_factory=Quota)
+    taken: Taken = field(default_factory=Taken)
+    kept: bool = False
     knative: KnativeSettings = field(default_factory=KnativeSettings)
     done: list[act.Action] = field(default_factory=list)
     writes: int = 0
@@ -86,12 +93,16 @@ class World:
         store = ObjectStore("s3://artifacts/live", secret="store")
         return Desired(
             self.spec,
-            effective(self.spec, None, replace(DEFAULTS, converter_image=self.policy.converter_image)),
+            bounded(
+                effective(self.spec, None, replace(DEFAULTS, converter_image=self.policy.converter_image)),
+                self.quota,
+            ),
             store,
             "1a2b3c4d-live-main",
             self.existence,
             self.wanted,
             self.verdict,
+            quota=self.quota,
         )
 
     def key(self, revision: int) -> ArtifactKey:
@@ -119,6 +130,10 @@ class World:
             storage=self.storage,
             busy_rollouts=self.busy_rollouts,
             busy_conversions=self.busy_conversions,
+            ahead_rollouts=self.ahead_rollouts,
+            ahead_conversions=self.ahead_conversions,
+            taken=self.taken,
+            kept=self.kept,
             knative=self.knative,
         )
 

@@ -9,7 +9,8 @@ from typing import cast
 
 from engine_operator.domain.observed import Phase
 from engine_operator.errors import ServalUnreachable
-from engine_operator.loops.engines import Board, EngineLoop, Rhythm
+from engine_operator.loops.board import Board
+from engine_operator.loops.engines import EngineLoop, Rhythm
 from engine_operator.loops.inbox import EngineKey, Inbox
 from engine_operator.loops.look import Looked, Looker
 from tests.support.waiting import consistently, eventually
