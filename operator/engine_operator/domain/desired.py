@@ -115,8 +115,6 @@ def template_hash(template: ServiceTemplate) -> str:
     del content["model_bytes"]
     # Chosen with the release, not with the engine: it comes with the next revision and restarts nothing before.
     del content["service_account"]
-    # Chosen with the release, not with the engine: it comes with the next revision and restarts nothing before.
-    del content["service_account"]
     # Fields that an older release did not know: where nobody uses them, its hashes must stay what they are.
     for name in ("runtime_class_name", "priority_class_name"):
         if not content["serving"][name]:
