@@ -295,14 +295,17 @@ class Queue:
 
     def _fitted(self, items: list[Item], room: _Room) -> tuple[list[Item], float, float]:
         """The first of the items that fit together, by tokens and by the time that each of them has left; what they
-        take in the model's seconds, and their tokens. One fits always."""
-        total, seconds, until = 0.0, 1.0, float("inf")
+        take in the model's seconds, and their tokens. One fits always. The engine reads each as if it were as long as
+        the longest, and its memory grows with that: a long line among short ones must not ask for a multiple."""
+        total, seconds, until, longest = 0.0, 1.0, float("inf"), 0
         for count, item in enumerate(items):
+            longest = max(longest, item.work.source)
             tokens = total + item.work.tokens
             longer = self._times.batch_cost(item.work.steps, tokens)
             until = min(until, item.run.deadline)
             late = self._times.known and room.now + HURRY * longer > until
-            if count and (tokens > room.tokens or late):
+            padded = (count + 1) * longest
+            if count and (max(tokens, padded) > room.tokens or late):
                 return items[:count], seconds, total
             total, seconds = tokens, longer
         return items, seconds, total

@@ -111,6 +111,7 @@ def test_a_batch_is_of_one_kind_and_within_its_budget(runs: list[dict[str, objec
         assert len(batch) == 1 or not any(item.run.alone for item in batch)
         assert len(batch) <= world.limits.batch
         assert len(batch) == 1 or sum(item.work.tokens for item in batch) <= world.limits.tokens
+        assert len(batch) == 1 or len(batch) * max(item.work.source for item in batch) <= world.limits.tokens
 
 
 @given(RUNS, st.data())
@@ -126,6 +127,16 @@ def test_what_is_dropped_or_late_costs_nothing(runs: list[dict[str, object]], da
     computed = {item.run.number for batch in world.batches for item in batch}
     assert computed == {run.number for run in put} - {run.number for run in gone}
     assert not computed & {run.number for run in late}
+
+
+def test_a_long_line_does_not_make_thirty_short_ones_as_long() -> None:
+    world = World(Limits(queue=100, batch=64, tokens=8192))
+    world.put(900, *[15] * 31)
+    world.run()
+    sizes = [(len(batch), max(item.work.source for item in batch)) for batch in world.batches]
+    assert all(count * longest <= 8192 for count, longest in sizes)
+    assert sum(count for count, _ in sizes) == 32
+    assert len(sizes) == 2
 
 
 def test_a_budget_counts_beams_and_a_segment_above_it_is_computed_alone() -> None:
