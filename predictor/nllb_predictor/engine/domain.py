@@ -22,6 +22,8 @@ class Search:
     """Wanted per segment, at most `beams`; the model may find fewer."""
     attention: bool = False
     """Whether each hypothesis carries its attention."""
+    log_probs: bool = False
+    """Whether each hypothesis carries the log-probabilities of what it wrote; for greedy search only."""
     no_repeat_ngram: int = 0
     repetition_penalty: float = 1.0
 
@@ -81,7 +83,8 @@ class Hypothesis:
     score: float
     complete: bool
     log_probs: tuple[float, ...] = ()
-    """From a `Scoring`: one per token (language token: 0) and one for the end mark."""
+    """From a `Scoring`: one per token (language token: 0) and one for the end mark. From a `Search` that was asked for
+    them the same, with 0 for each token of the prefix."""
     attention: tuple[tuple[float, ...], ...] = ()
     """Where the search asked for it: a row for each of `tokens`, then one for the end mark if `complete`; a column for
     each of the segment's source tokens. Layer and heads are the converter's choice, machine.py's."""

@@ -7,6 +7,7 @@ search: the mean log-probability over pieces, language token and end mark.
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,7 @@ class TranslationEngine:
 
     def _search(self, segments: Sequence[Segment], search: Search) -> list[tuple[Hypothesis, ...]]:
         prefixes = [[segment.target, *segment.prefix] for segment in segments]
+        steps = _Steps()
         results = self._translator.translate_batch(
             [list(segment.tokens) for segment in segments],
             target_prefix=prefixes,
@@ -115,8 +117,10 @@ class TranslationEngine:
             return_scores=True,
             return_attention=search.attention,
             return_end_token=True,
+            # The library calls nobody in a beam search.
+            callback=steps.saw if search.log_probs and search.beams == 1 else None,
         )
-        return [
+        found = [
             tuple(
                 _hypothesis(tokens, score, rows, search.max_tokens + len(segment.prefix))
                 for tokens, score, rows in zip(
@@ -128,6 +132,7 @@ class TranslationEngine:
             )
             for segment, result in zip(segments, results, strict=True)
         ]
+        return [(steps.known(place, row[0]), *row[1:]) for place, row in enumerate(found)]
 
     def _score(self, segments: Sequence[Segment]) -> list[tuple[Hypothesis, ...]]:
         targets = [(segment.target, *segment.prefix) for segment in segments]
@@ -163,6 +168,27 @@ class TranslationEngine:
     def close(self) -> None:
         """Free the model's memory; no translation may be running."""
         self._translator.unload_model()
+
+
+class _Steps:
+    """What a greedy search tells of each step. The library calls with a row's place in the batch, and from one thread
+    at a time."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, list[tuple[str, float]]] = {}
+
+    def saw(self, step: Any) -> bool:
+        """Keep the step's token and log-probability; never ends the search."""
+        self._rows.setdefault(step.batch_id, []).append((step.token, float(step.log_prob)))
+        return False
+
+    def known(self, place: int, hypothesis: Hypothesis) -> Hypothesis:
+        """With the log-probabilities of its tokens, where the steps wrote just these."""
+        expected = (*hypothesis.tokens, *([END] if hypothesis.complete else []))
+        row = self._rows.get(place, [])[: len(expected)]
+        if tuple(token for token, _ in row) != expected:
+            return hypothesis
+        return replace(hypothesis, log_probs=tuple(value for _, value in row))
 
 
 def _hypothesis(tokens: list[str], score: float, rows: Any, limit: int) -> Hypothesis:

@@ -140,6 +140,20 @@ def test_the_sum_along_any_path_is_what_teacher_forcing_says_of_its_text(model: 
             assert total == pytest.approx(model.log_probability(source, text), abs=1e-3), text
 
 
+def test_a_greedy_search_tells_of_each_token_what_teacher_forcing_says(model: Model) -> None:
+    lines = [source for source, _ in verses(5)]
+    rows = model.tokenizer.encode(lines, "eng_Latn")
+    begun = [tuple(model.tokenizer.pieces(["Y el hombre"])[0][:count]) for count in (0, 3, 1, 0, 2)]
+    asked = [Segment(tuple(row), "spa_Latn", prefix) for row, prefix in zip(rows, begun, strict=True)]
+    for segment, (found,) in zip(asked, model.engine.run(asked, Search(1, 200, log_probs=True)), strict=True):
+        whole = Segment(segment.tokens, "spa_Latn", found.tokens[1:])
+        forced = model.engine.run([whole], Scoring())[0][0].log_probs
+        given = len(segment.prefix) + 1
+        assert found.complete
+        assert found.log_probs[:given] == (0.0,) * given
+        assert found.log_probs[given:] == pytest.approx(forced[given:], abs=1e-3)
+
+
 def a_way(graph: WordGraph, chosen: random.Random) -> tuple[list[str], float]:
     state, words, total = 0, list[str](), graph.initial_state_score
     while state not in graph.final_states:
