@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,15 @@ class Sentence:
 
 def sentences(count: int, seed: int = 1) -> list[Sentence]:
     """Held-out verses in both directions, in a fixed random order, repeated as often as needed."""
-    rows = [json.loads(line) for line in REFERENCES.read_text(encoding="utf-8").splitlines()]
-    verses = [Sentence(row["source"], row["source_language"], row["target_language"]) for row in rows]
+    verses = list(_verses())
     random.Random(seed).shuffle(verses)
     return [verses[number % len(verses)] for number in range(count)]
+
+
+@cache
+def _verses() -> tuple[Sentence, ...]:
+    rows = [json.loads(line) for line in REFERENCES.read_text(encoding="utf-8").splitlines()]
+    return tuple(Sentence(row["source"], row["source_language"], row["target_language"]) for row in rows)
 
 
 def priority(cores: str = "") -> list[str]:

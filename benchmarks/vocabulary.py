@@ -17,11 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import ctranslate2
-
 from benchmarks.bars import bars
 from benchmarks.models import TINY, cache, converted, warm, widened
 from benchmarks.report import ROOT, Figure, Report, median_figure
+from nllb_predictor.engine import hardware
 from nllb_predictor.text.tokenise import Tokenizer
 from tinymodel.settings import Places, cache_dir
 from tinymodel.widen import NLLB_600M
@@ -52,6 +51,8 @@ class Opened:
 
     @classmethod
     def of(cls, folder: Path, compute_type: str = "default") -> "Opened":
+        import ctranslate2
+
         warm(folder)
         threads = len(os.sched_getaffinity(0))
         translator = ctranslate2.Translator(
@@ -77,6 +78,7 @@ class Opened:
 
 def run() -> Report:
     """All three engines in turn, several rounds."""
+    hardware.prepare_isa("auto")
     texts = training_texts()
     forward = [sentence for sentence in held_out() if sentence.source == "eng_Latn"]
     equal, total = _equality(texts)
