@@ -76,12 +76,14 @@ class World:
     # Making it
 
     def install(self) -> None:
-        """The chart, with the images that this tree builds."""
+        """The chart, with the images that this tree builds, where only restricted pods may run."""
         self._refuse_a_taken_place()
         values = self._write_values()
         self.options.say("installing the chart")
+        metadata = {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
+        self.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         self._helm(
-            "upgrade", "--install", "serval-live", str(ROOT / "charts" / "serval-live"), "--create-namespace",
+            "upgrade", "--install", "serval-live", str(ROOT / "charts" / "serval-live"),
             "--values", str(values), "--wait", "--timeout", "180s",
         )  # fmt: skip
 
