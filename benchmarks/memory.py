@@ -46,13 +46,14 @@ def run() -> Report:
         command = [sys.executable, "-m", "nllb_predictor", "convert", str(TINY), str(folder)]
         subprocess.run([*command, "--quantization", "int8"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         chance = random.Random(3)
-        with server(folder) as ours:
+        with server(folder, timed=False) as ours:
             resident = []
             done = 0
             for until in (EARLY, LATE // 2, LATE):
                 kinds = chance.choices(KINDS, WEIGHTS, k=until - done)
                 mixed_loop((_body(ours, kind, chance) for kind in kinds), CLIENTS)
                 resident.append(ours.resident() / 2**20)
+                print(f"  {until} calls: {resident[-1]:.1f} MiB", flush=True)
                 done = until
     figures = (
         Figure("resident after 100,000 calls", resident[2] / resident[0], "x of after 1,000", "<=", 1.05),

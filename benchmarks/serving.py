@@ -96,12 +96,12 @@ class Server:
 
 
 @contextmanager
-def server(folder: Path, *flags: str, cores: str = "") -> Iterator[Server]:
-    """A predictor of the model in `folder`, until the block ends."""
+def server(folder: Path, *flags: str, cores: str = "", timed: bool = True) -> Iterator[Server]:
+    """A predictor of the model in `folder`, until the block ends; first in turn where its time is measured."""
     with tempfile.TemporaryDirectory() as scratch:
         log = Path(scratch) / "log"
         command = [
-            *priority(cores),
+            *(priority(cores) if timed else []),
             *(sys.executable, "-m", "nllb_predictor", "serve", str(folder), "--model-name", NAME),
             *("--host", "127.0.0.1", "--rest-port", "0", "--grpc-port", "0", "--cache-dir", scratch),
             *("--allow-any-pair", "--lame-duck-s", "0", "--log-level", "info", *flags),
