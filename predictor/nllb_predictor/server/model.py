@@ -22,6 +22,7 @@ from nllb_predictor.server.sdk import DataPlane, Model, ModelRepository
 from nllb_predictor.server.wire import contract, outputs
 from nllb_predictor.server.wire.contract import Defaults, Rows, TensorSpec
 from nllb_predictor.server.wire.tensors import InferAnswer, InferCall, OutputAsk
+from nllb_predictor.version import package_version
 
 T = TypeVar("T")
 
@@ -168,7 +169,8 @@ class TruthfulDataPlane(DataPlane):  # type: ignore[misc]
         return loaded.version if loaded is not None else ""
 
     def metadata(self) -> dict[str, Any]:
-        return {**super().metadata(), "name": "serval-live", "extensions": list(EXTENSIONS)}
+        """Of this server; the version is ours and not the SDK's."""
+        return {"name": "serval-live", "version": package_version(), "extensions": list(EXTENSIONS)}
 
     async def model_metadata(self, model_name: str) -> dict[str, Any]:
         """The model's words, versions and properties; before it is ready only what is known then."""

@@ -188,7 +188,7 @@ class Languages:
             raise PairNotServed(
                 f"This engine translates {self.source} to {self.target}, not {asked}.",
                 field=field,
-                hint="Leave both languages out, or set allowAnyPair on the engine if it may answer untrained pairs.",
+                hint="Leave both languages out; SERVAL_LIVE_ALLOW_ANY_PAIR lets an engine answer untrained pairs.",
             )
         return asked
 

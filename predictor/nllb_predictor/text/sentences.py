@@ -43,14 +43,14 @@ def sentences(reading: Reading, code: str, kept: Sequence[Span] = ()) -> list[Re
 
 
 def _ends(text: str, tag: str) -> Iterator[int]:
-    """Ends of sentences as the library sees them, window by window; each window begins at the last end that is sure."""
+    """Ends of sentences as the library sees them, window by window; each window begins at the last end that is sure,
+    and the end of a window is none: the sentence goes on behind it."""
     start = 0
     while start < len(text):
         window = text[start : start + WINDOW]
         ends = [boundary["end_index"] for boundary in sentencex.get_sentence_boundaries(tag, window)]
-        if start + WINDOW < len(text) and len(ends) > 1:
-            # The last sentence may go on behind the window.
-            ends.pop()
+        if start + WINDOW < len(text):
+            ends = ends[:-1]
         yield from (start + end for end in ends)
         start += ends[-1] if ends else WINDOW
 

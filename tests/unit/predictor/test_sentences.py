@@ -48,9 +48,17 @@ def test_long_lines_fall_into_all_their_sentences() -> None:
     assert split("The lamp is lit. " * 600) == ["The lamp is lit."] * 600
 
 
+@pytest.mark.parametrize("words", [700, 1100, 2000])
+def test_a_sentence_without_an_end_is_one_however_long_it_is(words: int) -> None:
+    """Where the library's window ends is in the middle of a word as a rule."""
+    long = ("Word " * words).strip()
+    assert split(long) == [long]
+    assert split(f"He came. {long}. She went.") == ["He came.", f"{long}.", "She went."]
+
+
 @settings(deadline=None)
 @given(
-    st.text(st.one_of(st.sampled_from("ab .!?\n\r。។「」“”1"), st.characters())),
+    st.text(st.one_of(st.sampled_from("ab .!?\n\r。។「」“”1"), st.characters(codec="utf-8"))),
     st.sampled_from(["eng_Latn", "khm_Khmr"]),
 )
 def test_sentences_are_places_of_the_line_in_order_and_nothing_but_white_space_is_between(
