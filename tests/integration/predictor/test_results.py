@@ -36,8 +36,8 @@ def outputs(predictor: Predictor, texts: list[str], *names: str, **parameters: A
 def read(answer: httpx.Response) -> dict[str, list[Any]]:
     assert answer.status_code == 200, answer.text
     found = {each["name"]: each["data"] for each in answer.json()["outputs"]}
-    if "translation_result" in found:
-        found["translation_result"] = [json.loads(each) for each in found["translation_result"]]
+    for name in {"translation_result", "word_graph"} & set(found):
+        found[name] = [json.loads(each) for each in found[name]]
     return found
 
 
@@ -158,9 +158,16 @@ def documented() -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 def test_examples_of_the_page_answer_what_stands_there(any_pair_predictor: Predictor) -> None:
     examples = documented()
-    assert len(examples) == 3
+    assert len(examples) == 4
     for call, answer in examples:
         found = read(any_pair_predictor.infer(call))
+        if "word_graph" in found:
+            [graph], arc = found["word_graph"], answer["arcs"][0]
+            assert graph["sourceTokens"] == answer["sourceTokens"]
+            assert graph["arcs"][0].pop("score") == pytest.approx(arc.pop("score"), abs=1e-3)
+            assert graph["arcs"][0].pop("confidences") == pytest.approx(arc.pop("confidences"), abs=1e-3)
+            assert graph["arcs"][0] == arc
+            continue
         if "translation_result" in found:
             shown = {key: value for key, value in answer.items() if "…" not in value}
             result = {key: found["translation_result"][0][key] for key in shown}
