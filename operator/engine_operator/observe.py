@@ -9,16 +9,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from engine_operator.cluster.facts import pod_state, revision_state, service_state
+from engine_operator.cluster.facts import loaded_revision, pod_state, revision_state, service_state
 from engine_operator.cluster.phases import PhaseReader
 from engine_operator.cluster.reader import ClusterReader, EngineObjects
 from engine_operator.cluster.resources import Json
+from engine_operator.cluster.standard import in_standard_mode
 from engine_operator.context import SourceContext, StoreState
 from engine_operator.domain.capacity import Quota
 from engine_operator.domain.desired import Desired, wanted_revision
 from engine_operator.domain.effective import Defaults, bounded, effective
 from engine_operator.domain.engine import EngineSpec, Languages, ModelSpec, ObjectStore, SourceRef, SourceSpec
 from engine_operator.domain.keys import ArtifactKey, EngineId
+from engine_operator.domain.mode import DeploymentMode
 from engine_operator.domain.observed import (
     ABSENT_MANIFEST,
     UNKNOWN_MANIFEST,
@@ -144,6 +146,12 @@ class Observer:
         serving = status.serving.artifact_key if status.serving else None
         manifest = await self._manifests.fact(storage.store, key)
         states = [await self._pod(one) for one in objects.pods]
+        pods = tuple(state for state in states if state.knative_revision)
+        service = service_state(objects.service) if objects.service else None
+        revisions = tuple(revision_state(one) for one in objects.revisions)
+        if service is not None and service.mode is DeploymentMode.STANDARD:
+            loaded = (loaded_revision(one) for one in objects.pods)
+            service, revisions = in_standard_mode(service, filter(None, loaded), pods)
         observed = Observed(
             status=status,
             manifest=manifest,
@@ -151,9 +159,9 @@ class Observer:
             if serving == key
             else await self._manifests.fact(storage.store, serving),
             jobs=jobs,
-            service=service_state(objects.service) if objects.service else None,
-            revisions=tuple(revision_state(one) for one in objects.revisions),
-            pods=tuple(state for state in states if state.knative_revision),
+            service=service,
+            revisions=revisions,
+            pods=pods,
             storage=storage.problem,
             source_problem=context.problem if context else None,
             deleting="deletionTimestamp" in objects.engine["metadata"],

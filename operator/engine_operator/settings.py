@@ -19,6 +19,7 @@ from engine_operator.cluster.lease import LeaseTiming
 from engine_operator.domain.backoff import Backoff
 from engine_operator.domain.budget import WakeBudget
 from engine_operator.domain.deletion import DeletionRule
+from engine_operator.domain.mode import Autoscaler, DeploymentMode, ServingMode
 from engine_operator.domain.policy import Policy
 from engine_operator.errors import UsageError
 from engine_operator.serval.events import PollPolicy
@@ -115,6 +116,19 @@ class Settings:
     escalation: float = 2.0
     """A conversion without enough memory or disk is tried once more, for a model so many times larger; 1: it is not."""
 
+    deployment_mode: str = "Knative"
+    """How KServe runs all engines: `Knative`, or `Standard`, as plain Deployments. KServe lets no engine change."""
+
+    standard_autoscaler: str = "hpa"
+    """Standard mode: `hpa`, or `keda` where KEDA is installed."""
+
+    keda_prometheus: str = ""
+    """Standard mode with KEDA: address of the Prometheus to ask. Empty: KEDA goes by CPU, and no engine may sleep."""
+
+    keda_query: str = ""
+    """Standard mode with KEDA: the query; `{namespace}` and `{engine}` are filled in. It must count calls that wait for
+    an engine without a pod, or nobody wakes it."""
+
     time_factor: float = 1.0
     """Multiplies every wait; tests use 1/30."""
 
@@ -127,6 +141,10 @@ class Settings:
     def __post_init__(self) -> None:
         if self.time_factor <= 0:
             raise UsageError(f"time_factor must be above 0, not {self.time_factor}")
+        if self.deployment_mode not in set(DeploymentMode):
+            raise UsageError(f"deployment_mode is Knative or Standard, not {self.deployment_mode!r}")
+        if self.standard_autoscaler not in set(Autoscaler):
+            raise UsageError(f"standard_autoscaler is hpa or keda, not {self.standard_autoscaler!r}")
         if self.log_format not in ("text", "json"):
             raise UsageError(f"log_format is text or json, not {self.log_format!r}")
 
@@ -182,6 +200,12 @@ class Settings:
             assumed_source_bytes=self.source_bytes,
             escalation=self.escalation,
             image_pull_secrets=self.image_pull_secrets,
+            mode=ServingMode(
+                DeploymentMode(self.deployment_mode),
+                Autoscaler(self.standard_autoscaler),
+                self.keda_prometheus,
+                self.keda_query,
+            ),
             workload_service_account=self.workload_service_account,
         )
 

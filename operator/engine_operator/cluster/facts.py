@@ -14,6 +14,7 @@ from engine_operator.cluster.converter_pod import sized, unscheduled
 from engine_operator.cluster.resources import FIELD_MANAGER, JsonView
 from engine_operator.domain import reasons, wire
 from engine_operator.domain.keys import ArtifactKey, digest
+from engine_operator.domain.mode import DeploymentMode, mode_of
 from engine_operator.domain.observed import (
     ConditionStatus,
     JobPhase,
@@ -69,6 +70,8 @@ def service_state(item: JsonView) -> ServiceState:
     ready, reason, message = _condition(status, "Ready")
     deleting = "deletionTimestamp" in metadata
     scale = _predictor_annotations(item).get(wire.ANNOTATION_INITIAL_SCALE, "1")
+    annotated = (metadata.get("annotations") or {}).get(wire.ANNOTATION_DEPLOYMENT_MODE)
+    mode = mode_of(str(status.get("deploymentMode") or annotated or ""))
     return ServiceState(
         url=str(status.get("url") or ""),
         deleting=deleting,
@@ -79,13 +82,42 @@ def service_state(item: JsonView) -> ServiceState:
         artifact_key=artifact_key_of(environment.get(wire.ENV_MODEL_URI, "")),
         runtime_image=str(container.get("image") or ""),
         initial_scale=_number(scale, default=1),
-        all_traffic=_all_traffic(predictor),
+        all_traffic=loaded_name(environment) if mode is DeploymentMode.STANDARD else _all_traffic(predictor),
         ready=ready,
         reason=reason,
         message=message,
         latest_created=predictor.get("latestCreatedRevision"),
         latest_ready=predictor.get("latestReadyRevision"),
         holds_deletion=tuple(metadata.get("finalizers") or ()) if deleting else (),
+        mode=mode,
+        may_sleep=((item.get("spec") or {}).get("predictor") or {}).get("minReplicas") == 0,
+    )
+
+
+def loaded_name(environment: Mapping[str, str]) -> str:
+    """Names the revision that a predictor of this environment runs, where no Knative does; "" for anything else."""
+    names = (wire.ENV_MODEL_NAME, wire.ENV_MODEL_REVISION, wire.ENV_ATTEMPT, wire.ENV_MANIFEST_SHA256)
+    name, revision, attempt, manifest = (environment.get(one, "") for one in names)
+    return f"{name}-r{revision}-a{attempt}-{manifest[:8]}" if name and manifest else ""
+
+
+def loaded_revision(pod: JsonView) -> RevisionState | None:
+    """What a predictor's pod runs, as a revision; None for other pods."""
+    container = _container((pod.get("spec") or {}).get("containers"), wire.CONTAINER)
+    environment = _environment(container)
+    name = loaded_name(environment)
+    if not name:
+        return None
+    return RevisionState(
+        name=name,
+        created=created(pod),
+        model_revision=_number(environment.get(wire.ENV_MODEL_REVISION)),
+        manifest_sha256=environment.get(wire.ENV_MANIFEST_SHA256, ""),
+        attempt=_number(environment.get(wire.ENV_ATTEMPT)),
+        artifact_key=artifact_key_of(environment.get(wire.ENV_MODEL_URI, "")),
+        runtime_image=str(container.get("image") or ""),
+        initial_scale=1,
+        ready=ConditionStatus.UNKNOWN,
     )
 
 
@@ -132,7 +164,7 @@ def pod_state(item: JsonView) -> PodState:
     running = (container.get("state") or {}).get("running") or {}
     return PodState(
         name=str(metadata["name"]),
-        knative_revision=str((metadata.get("labels") or {}).get("serving.knative.dev/revision", "")),
+        knative_revision=_revision_of(item),
         created=created(item),
         ready=ready is ConditionStatus.TRUE,
         unschedulable=why if scheduled is ConditionStatus.FALSE else None,
@@ -143,6 +175,15 @@ def pod_state(item: JsonView) -> PodState:
         ready_at=_since(status, "Ready"),
         address=str(status.get("podIP") or ""),
     )
+
+
+def _revision_of(pod: JsonView) -> str:
+    """The revision of a predictor's pod; "" for pods of other kinds."""
+    label = (pod["metadata"].get("labels") or {}).get("serving.knative.dev/revision")
+    if label:
+        return str(label)
+    containers = (pod.get("spec") or {}).get("containers")
+    return loaded_name(_environment(_container(containers, wire.CONTAINER)))
 
 
 def job_state(item: JsonView, pods: Iterable[JsonView], source_written: datetime | None) -> JobState | None:

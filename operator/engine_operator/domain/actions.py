@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from engine_operator.domain.engine import EffectiveServing, Languages, ObjectStore, Resources
 from engine_operator.domain.keys import ArtifactKey, ConversionOptions, EngineId
+from engine_operator.domain.mode import ServingMode
 from engine_operator.domain.observed import EngineStatus
 
 
@@ -75,6 +76,8 @@ class ServiceTemplate:
     the whole service."""
     service_account: str = ""
     """Empty = the namespace's `default`."""
+    mode: ServingMode | None = None
+    """Standard mode's shape; None is Knative's."""
     model_bytes: int = 0
     """Size of the model, from which memory and disk follow where nobody chose them; 0 = not known, or chosen. No part
     of the hash: a size that is learned later restarts nothing."""

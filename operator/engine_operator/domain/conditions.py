@@ -114,8 +114,11 @@ def _progressing(view: _View) -> Told:
         return told(ConditionStatus.FALSE, reasons.SERVING, f"revision {target.revision}")
     if target.phase is Phase.BACKING_OFF and target.next_retry is None:
         return told(ConditionStatus.FALSE, reasons.RETRIES_EXHAUSTED, _last(view))
+    if view.round.refusal is not None:
+        return told(ConditionStatus.FALSE, reasons.MODE_UNSUPPORTED, view.round.refusal)
     zero = view.round.observed.knative.allow_zero_initial_scale
-    if desired.effective.rollout.strategy is Strategy.RECREATE and zero is False:
+    recreate = desired.effective.rollout.strategy is Strategy.RECREATE
+    if recreate and zero is False and not view.round.policy.mode.standard:
         return told(
             ConditionStatus.FALSE,
             reasons.ZERO_INITIAL_SCALE_DISABLED,
@@ -222,6 +225,8 @@ def _degraded(view: _View) -> Told:
             reasons.FOREIGN_FIELD_OWNER,
             "another manager overwrites fields of the InferenceService",
         )
+    if target is not None and view.round.refusal is not None and not desired.engine.suspended:
+        return told(ConditionStatus.TRUE, reasons.MODE_UNSUPPORTED, view.round.refusal)
     asleep = warm.refused(view.round)
     if asleep is not None and not desired.engine.suspended and not desired.engine.paused:
         said = f"it should be awake and is not: {asleep}"

@@ -11,6 +11,7 @@ from engine_operator.domain.actions import Action, ApplyInferenceService, Engine
 from engine_operator.domain.capacity import Quota
 from engine_operator.domain.engine import Effective, EngineSpec, Exposure, Languages, ObjectStore, Reconvert
 from engine_operator.domain.keys import ArtifactKey
+from engine_operator.domain.mode import unsupported
 from engine_operator.domain.observed import EngineStatus, ManifestFact, Observed
 from engine_operator.domain.policy import Policy
 from engine_operator.domain.serval_facts import Existence, Verdict
@@ -60,6 +61,12 @@ class Round:
     observed: Observed
     now: datetime
     policy: Policy
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the engine cannot be served as it is asked for, in the mode in which engines run; None if it can."""
+        service = self.observed.service
+        return unsupported(self.policy.mode, self.desired.effective, service.mode if service else None)
 
     @property
     def wanted(self) -> int | None:
@@ -116,6 +123,8 @@ def template_hash(template: ServiceTemplate) -> str:
     # Chosen with the release, not with the engine: it comes with the next revision and restarts nothing before.
     del content["service_account"]
     # Fields that an older release did not know: where nobody uses them, its hashes must stay what they are.
+    if content["mode"] is None:
+        del content["mode"]
     for name in ("runtime_class_name", "priority_class_name"):
         if not content["serving"][name]:
             del content["serving"][name]

@@ -13,6 +13,7 @@ from enum import StrEnum
 from engine_operator.domain.capacity import Taken
 from engine_operator.domain.engine import Protocol
 from engine_operator.domain.keys import ArtifactKey
+from engine_operator.domain.mode import DeploymentMode
 from engine_operator.domain.serval_facts import Verdict
 
 
@@ -282,6 +283,10 @@ class ServiceState:
     latest_ready: str | None = None
     holds_deletion: tuple[str, ...] = ()
     """Finalizers, told while the service is deleting."""
+    mode: DeploymentMode | None = None
+    """How KServe runs it; None before its controller has seen it."""
+    may_sleep: bool = False
+    """Its least number of pods is 0."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from datetime import timedelta
 from engine_operator.domain.backoff import Backoff
 from engine_operator.domain.budget import WakeBudget
 from engine_operator.domain.deletion import DeletionRule
+from engine_operator.domain.mode import ServingMode
 
 
 @dataclass(frozen=True)
@@ -44,5 +45,7 @@ class Policy:
     1: it is not."""
     image_pull_secrets: tuple[str, ...] = field(default=())
     """For conversion Jobs and, where an engine names none, for predictors."""
+    mode: ServingMode = field(default_factory=ServingMode)
+    """How KServe runs all engines."""
     workload_service_account: str = ""
     """Of Jobs and predictors; empty = the namespace's `default`."""

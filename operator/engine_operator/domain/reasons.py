@@ -134,6 +134,11 @@ DELETING = _reason(
     "The InferenceService is on its way out, and something holds it: the message has the finalizers that are waited "
     "for. Whose they are has to remove them, usually KServe's controller.",
 )  # fmt: skip
+MODE_UNSUPPORTED = _reason(
+    "ModeUnsupported", "Progressing, Degraded",
+    "KServe's mode in which engines run cannot do what is asked; the message says what and how to ask otherwise. What "
+    "serves serves on, nothing new is started: docs/standard-mode.md.",
+)  # fmt: skip
 QUOTA_EXCEEDED = _reason(
     "QuotaExceeded", "Progressing, Degraded",
     "The ServalSource's `spec.quota` leaves no room for a pod that nobody called for: on `Progressing` for that of a "

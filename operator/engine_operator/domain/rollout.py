@@ -75,10 +75,11 @@ def template(goal: Goal, attempt: int, initial_scale: int, image: str, round_: R
             runtime_image=image,
             image_pull_secrets=chosen.image_pull_secrets or round_.policy.image_pull_secrets,
         ),
-        initial_scale=initial_scale,
+        initial_scale=1 if round_.policy.mode.standard else initial_scale,
         progress_deadline_seconds=int(chain.progress_deadline.total_seconds()),
         response_start_seconds=int(chain.response_start.total_seconds()),
         service_account=round_.policy.workload_service_account,
+        mode=round_.policy.mode if round_.policy.mode.standard else None,
         model_bytes=0 if desired.effective.resources_chosen else _size(goal, round_),
     )
 
@@ -95,6 +96,8 @@ def roll_out(goal: Goal, target: TargetStatus, status: EngineStatus, round_: Rou
     status = replace(status, target=target)
     if round_.observed.service is not None and round_.observed.service.deleting:
         return Stage(status)  # A dying service is never counted as existing; its absence is waited for.
+    if round_.refusal is not None:
+        return Stage(replace(status, target=replace(target, phase=Phase.CONVERTED, attempts=0)))
     service = live_service(round_)
     if service is None or not runs(service, goal):
         return _enter(goal, target, status, round_)
@@ -118,7 +121,7 @@ def maintain(goal: Goal, status: EngineStatus, round_: Round) -> tuple[Action, .
     The InferenceService is made again if it is gone, and corrected if it is not as people want it.
     """
     serving, service = status.serving, round_.observed.service
-    if serving is None or serving.artifact_key == goal.key:
+    if serving is None or serving.artifact_key == goal.key or round_.refusal is not None:
         return ()
     if service is None:
         return _apply_previous(status, 1, round_)

@@ -60,7 +60,7 @@ def waits_for(status: EngineStatus, round_: Round) -> Phase | None:
     if target.phase is Phase.PENDING:
         ready = round_.observed.storage is None and round_.observed.manifest.presence is Known.ABSENT
         return Phase.CONVERTING if ready else None
-    if service is not None and service.deleting:
+    if (service is not None and service.deleting) or round_.refusal is not None:
         return None
     failure = status.last_failure
     if target.phase is Phase.BACKING_OFF and due(target, round_) and failure is not None:

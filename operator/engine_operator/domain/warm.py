@@ -35,6 +35,8 @@ def _asked(round_: Round) -> int:
 def refused(round_: Round) -> str | None:
     """Why what is asked for may not be woken now; None if it may, or is awake already."""
     asked = min(_asked(round_), round_.desired.effective.serving.max_replicas)
+    if round_.policy.mode.standard:
+        return None
     if round_.observed.status.serving is None or asked <= serving_pods(round_):
         return None
     return short_of(round_, asked)
@@ -43,7 +45,7 @@ def refused(round_: Round) -> str | None:
 def hold(status: EngineStatus, round_: Round) -> tuple[Action, ...]:
     """Hold what serves, let go whatever else we hold."""
     serving, chosen = status.serving, round_.desired.effective.serving
-    if live_service(round_) is None:
+    if live_service(round_) is None or round_.policy.mode.standard:
         return ()
     asked = _asked(round_)
     asked = min(asked, chosen.max_replicas) if asked > chosen.min_replicas else 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from tests.support.kube_simulator.api import PODS, REVISIONS, SERVICES, Api, Json
 from tests.support.kube_simulator.kubelet import REVISION_LABEL, now
+from tests.support.kube_simulator.standard import in_standard_mode
 from tests.support.kube_simulator.world import World
 
 TEMPLATE = "simulator/template"
@@ -52,7 +53,7 @@ class Knative:
     async def tick(self, services: list[Json], revisions: list[Json], pods: list[Json]) -> None:
         """One look at everything."""
         for service in services:
-            if "deletionTimestamp" in service["metadata"]:
+            if "deletionTimestamp" in service["metadata"] or in_standard_mode(service):
                 continue
             name = service["metadata"]["name"]
             mine = sorted((one for one in revisions if _service_of(one) == name), key=_generation)

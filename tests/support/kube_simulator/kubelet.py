@@ -159,7 +159,9 @@ class Kubelet:
 
 
 def _predictor(pod: Json) -> bool:
-    return REVISION_LABEL in pod["metadata"].get("labels", {})
+    """Of a Revision, or of a Deployment in KServe's Standard mode."""
+    names = [one["name"] for one in pod["spec"]["containers"]]
+    return REVISION_LABEL in pod["metadata"].get("labels", {}) or "kserve-container" in names
 
 
 def _terminated(ending: Ending | None) -> Json:

@@ -14,13 +14,16 @@ from engine_operator.cluster.builders.common import Json, mount, variable
 from engine_operator.domain import wire
 from engine_operator.domain.actions import ServiceTemplate
 from engine_operator.domain.budget import predictor_resources
-from engine_operator.domain.engine import EffectiveServing, Exposure, Protocol
+from engine_operator.domain.engine import Exposure, Protocol
+from engine_operator.domain.mode import Autoscaler
 
 API_VERSION = "serving.kserve.io/v1beta1"
 COMPONENT = "predictor"
 
 REST_PORT = 8080
 GRPC_PORT = 8081
+CPU_TARGET = 80
+"""Per cent of the CPUs that a pod asks for: another pod is started above it."""
 
 
 def inference_service(template: ServiceTemplate) -> Json:
@@ -28,7 +31,8 @@ def inference_service(template: ServiceTemplate) -> Json:
     engine, serving = template.engine, template.serving
     labels = common.labels(engine, COMPONENT)
     if serving.exposure is Exposure.CLUSTER_LOCAL:
-        labels["networking.knative.dev/visibility"] = "cluster-local"
+        group = "knative.dev" if template.mode is None else "kserve.io"
+        labels[f"networking.{group}/visibility"] = "cluster-local"
     return {
         "apiVersion": API_VERSION,
         "kind": "InferenceService",
@@ -44,8 +48,13 @@ def inference_service(template: ServiceTemplate) -> Json:
 
 
 def _annotations(template: ServiceTemplate) -> Json:
-    """Knative's settings that KServe has no field for."""
-    serving = template.serving
+    """Knative's settings that KServe has no field for, or the mode without Knative."""
+    serving, mode = template.serving, template.mode
+    if mode is not None:
+        return {
+            wire.ANNOTATION_DEPLOYMENT_MODE: mode.mode.value,
+            wire.ANNOTATION_AUTOSCALER: mode.autoscaler.value,
+        }
     return {
         "serving.knative.dev/progress-deadline": f"{template.progress_deadline_seconds}s",
         "autoscaling.knative.dev/scale-to-zero-pod-retention-period": _seconds(
@@ -65,10 +74,7 @@ def _predictor(template: ServiceTemplate) -> Json:
     predictor: Json = {
         "minReplicas": serving.min_replicas,
         "maxReplicas": serving.max_replicas,
-        "scaleMetric": "concurrency",
-        "scaleTarget": serving.concurrency,
-        "containerConcurrency": 0,
-        "timeout": template.response_start_seconds,
+        **_scaling(template),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "containers": [_container(template)],
@@ -89,6 +95,32 @@ def _predictor(template: ServiceTemplate) -> Json:
     return predictor
 
 
+def _scaling(template: ServiceTemplate) -> Json:
+    """What the autoscaler goes by: Knative counts calls, an HPA the use of CPUs, KEDA what it is told to ask."""
+    serving, mode = template.serving, template.mode
+    if mode is None:
+        return {
+            "scaleMetric": "concurrency",
+            "scaleTarget": serving.concurrency,
+            "containerConcurrency": 0,
+            "timeout": template.response_start_seconds,
+        }
+    if mode.autoscaler is Autoscaler.HPA:
+        return {"scaleMetric": "cpu", "scaleTarget": CPU_TARGET}
+    if not (mode.prometheus and mode.query):
+        target = {"type": "Utilization", "averageUtilization": CPU_TARGET}
+        return {
+            "autoScaling": {"metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]}
+        }
+    metric = {
+        "backend": "prometheus",
+        "serverAddress": mode.prometheus,
+        "query": mode.query_for(template.engine.namespace, template.engine.name),
+    }
+    external = {"metric": metric, "target": {"type": "Value", "value": str(serving.concurrency)}}
+    return {"autoScaling": {"metrics": [{"type": "External", "external": external}]}}
+
+
 def _container(template: ServiceTemplate) -> Json:
     serving = template.serving
     mounts = [mount("cache", common.CACHE_DIR), mount("tmp", "/tmp")]
@@ -98,15 +130,24 @@ def _container(template: ServiceTemplate) -> Json:
         "name": wire.CONTAINER,
         "image": serving.runtime_image,
         "args": ["serve"],
-        "ports": [_port(serving.protocol)],
+        "ports": _ports(template),
         "env": _environment(template),
         "resources": common.resources(predictor_resources(serving.resources, template.model_bytes)),
         "securityContext": common.restricted(),
         "terminationMessagePath": "/dev/termination-log",
         "terminationMessagePolicy": "File",
         "volumeMounts": mounts,
-        **_probes(serving),
+        **_probes(Protocol.REST if template.mode else serving.protocol),
     }
+
+
+def _ports(template: ServiceTemplate) -> list[Json]:
+    """In Standard mode both; the first is the one that the Service has on port 80."""
+    if template.mode is None:
+        return [_port(template.serving.protocol)]
+    rest = {"name": "http1", "containerPort": REST_PORT, "protocol": "TCP"}
+    both = [rest, _port(Protocol.GRPC)]
+    return both if template.serving.protocol is Protocol.REST else both[::-1]
 
 
 def _port(protocol: Protocol) -> Json:
@@ -116,14 +157,14 @@ def _port(protocol: Protocol) -> Json:
     return {"containerPort": REST_PORT, "protocol": "TCP"}
 
 
-def _probes(serving: EffectiveServing) -> Json:
+def _probes(protocol: Protocol) -> Json:
     """Probes without a port take the serving port: the only one that Knative's proxy can probe.
 
     Readiness has no timing of its own: Knative's proxy then asks every 50 ms and goes on for ten seconds before it
     gives up, which finds a ready model soonest and survives a short stall. Liveness waits five seconds: while a large
     tokenizer loads, the interpreter answers nothing for about one.
     """
-    if serving.protocol is Protocol.GRPC:
+    if protocol is Protocol.GRPC:
         ready: Json = {"grpc": {"port": GRPC_PORT}}
         live: Json = {"tcpSocket": {"port": GRPC_PORT}}
     else:

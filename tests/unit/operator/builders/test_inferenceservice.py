@@ -1,5 +1,6 @@
 """The InferenceService as applied."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -19,6 +20,7 @@ from engine_operator.domain.engine import (
     Toleration,
 )
 from engine_operator.domain.keys import ArtifactKey, ConversionOptions, EngineId
+from engine_operator.domain.mode import Autoscaler, DeploymentMode, ServingMode
 from tests.support.cases import case
 from tests.unit.operator.domain.world import DEFAULTS, ENGINE_ID, NAME, World, engine
 
@@ -217,3 +219,41 @@ def test_toleration_keeps_only_what_somebody_set() -> None:
 def test_service_goes_with_its_resource() -> None:
     owner = inference_service(template())["metadata"]["ownerReferences"]
     assert [(o["kind"], o["uid"], o["controller"]) for o in owner] == [("TranslationEngine", "uid-1", True)]
+
+
+STANDARD = ServingMode(DeploymentMode.STANDARD)
+BY_CALLS = replace(
+    STANDARD, autoscaler=Autoscaler.KEDA, prometheus="http://p:9090", query='calls{engine="{engine}"}'
+)
+
+
+@pytest.mark.parametrize("protocol", list(Protocol))
+def test_standard_mode_serves_both_ports_and_knows_nothing_of_knative(protocol: Protocol) -> None:
+    found = inference_service(template(ServingSpec(protocol=protocol, min_replicas=1), mode=STANDARD))
+    assert found["metadata"]["annotations"] == {
+        "serving.kserve.io/deploymentMode": "Standard",
+        "serving.kserve.io/autoscalerClass": "hpa",
+    }
+    assert "knative" not in json.dumps(found)
+    assert found["metadata"]["labels"]["networking.kserve.io/visibility"] == "cluster-local"
+    ports = [(one["name"], one["containerPort"]) for one in container(found)["ports"]]
+    both = [("http1", 8080), ("h2c", 8081)]
+    assert ports == (both if protocol is Protocol.REST else both[::-1]), "the first is the Service's port 80"
+    assert container(found)["readinessProbe"]["httpGet"]["path"] == "/v2/health/ready"
+    assert found["spec"]["predictor"]["scaleMetric"] == "cpu"
+
+
+def test_keda_is_told_what_to_ask_and_gets_no_metric_that_kserve_refuses() -> None:
+    asked = inference_service(template(mode=BY_CALLS))["spec"]["predictor"]
+    assert "scaleMetric" not in asked, "KServe refuses it beside KEDA"
+    (metric,) = asked["autoScaling"]["metrics"]
+    assert metric["external"]["metric"]["query"] == f'calls{{engine="{NAME}"}}'
+    assert metric["external"]["target"] == {"type": "Value", "value": "8"}
+    by_cpu = inference_service(template(mode=replace(BY_CALLS, query="")))["spec"]["predictor"]
+    (metric,) = by_cpu["autoScaling"]["metrics"]
+    assert metric["resource"]["name"] == "cpu"
+
+
+def test_exposed_engines_of_standard_mode_have_no_label_against_it() -> None:
+    found = inference_service(template(ServingSpec(exposure=Exposure.EXTERNAL), mode=STANDARD))
+    assert "visibility" not in json.dumps(found["metadata"]["labels"])
