@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.support.live.calls import Answer, CallFailed, Connection, Endpoint, connect
+from tests.support.live.names import Names
 from tests.support.waiting import eventually
 
 MINIMUM_CALLS = 1_000
@@ -26,13 +27,18 @@ class Calls:
     longest: float = 0.0
     by_revision: dict[int, int] = field(default_factory=dict)
     first_seen: dict[int, float] = field(default_factory=dict)
+    last_seen: dict[int, float] = field(default_factory=dict)
     connections_of: dict[int, set[int]] = field(default_factory=dict)
+    names: Names = field(default_factory=Names)
+    """Look-ups of the host, one for each new connection; repeated ones are told beside the failed calls."""
 
     def saw(self, answer: Answer, connection: int, seconds: float) -> None:
         """Record one good answer."""
         self.connections_of.setdefault(answer.revision, set()).add(connection)
         self.by_revision[answer.revision] = self.by_revision.get(answer.revision, 0) + 1
-        self.first_seen.setdefault(answer.revision, time.time())
+        now = time.time()
+        self.first_seen.setdefault(answer.revision, now)
+        self.last_seen[answer.revision] = now
         self.longest = max(self.longest, seconds)
 
 
@@ -73,11 +79,11 @@ class Caller:
     async def _connection(self, number: int, pause: float, patience: float) -> None:
         keep_alive = number % 2 == 0
         newest, turn = 0, number
-        connection = connect(self.endpoint, patience)
+        connection = connect(self.endpoint, patience, self.calls.names)
         while not self._stop.is_set():
             if not keep_alive:
                 await connection.__aexit__(None, None, None)
-                connection = connect(self.endpoint, patience)
+                connection = connect(self.endpoint, patience, self.calls.names)
             started = time.monotonic()
             newest = await self._call(connection, (number, turn), newest)
             turn += 1

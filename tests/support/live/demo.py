@@ -93,6 +93,8 @@ class Story:
         calls = await caller.stop()
         say(f"revision 2 serves; {calls.total} calls, failed: {len(calls.failures)}, longest "
             f"{calls.longest:.2f} s, answers by revision {calls.by_revision}")  # fmt: skip
+        if calls.names.repeated:
+            say(f"  the cluster's DNS was too busy {calls.names.repeated} times of {calls.names.looked_up}")
         return calls
 
     def delete(self) -> None:
