@@ -23,6 +23,8 @@ BENCHMARKS = {
     "images": "size of each image's layers above its base",
     "operator-idle": "API writes and memory of an operator with 50 idle engines",
     "rollout": "build finished to first translation, and failed calls during rollouts, on the real cluster",
+    "rollouts": "a hundred rollouts under constant calls on the real cluster",
+    "swap": "revisions that take turns on one GPU, under callers who wait, on the real cluster",
 }
 
 
