@@ -26,7 +26,7 @@ T = TypeVar("T")
 TOP = 12
 """How many pieces are looked at for each place."""
 
-OTHER_WAYS = 30
+OTHER_WAYS = 35
 """How many other ways are begun for a sentence, at most."""
 
 UNLIKELY = 6.0
