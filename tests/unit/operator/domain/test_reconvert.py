@@ -21,7 +21,7 @@ def _always(engine: EngineSpec, source: SourceSpec | None, defaults: Defaults) -
     return defaults.converter_image
 
 
-@case("C1", breaks="engine_operator.domain.engine:_converter", naive=_always)
+@case("C1", breaks="engine_operator.domain.effective:_converter", naive=_always)
 def test_c1_a_new_converter_converts_nothing_again() -> None:
     world = World()
     world.serves()
