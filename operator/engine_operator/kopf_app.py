@@ -22,7 +22,7 @@ from engine_operator.cluster.connection import Connection, WatchPace
 from engine_operator.domain import wire
 from engine_operator.errors import UsageError
 from engine_operator.kopf_session import login
-from engine_operator.loops.inbox import EngineKey, Inbox, SourceKey
+from engine_operator.loops.inbox import EngineKey, Inbox, Mark, SourceKey
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +30,8 @@ log = logging.getLogger(__name__)
 class Touches(Protocol):
     """What handlers do with a key."""
 
-    def touch_engine(self, key: EngineKey) -> None:
-        """Something of an engine changed."""
+    def touch_engine(self, key: EngineKey, mark: Mark | None = None) -> None:
+        """Something of an engine changed, or was deleted (no mark)."""
 
     def touch_source(self, key: SourceKey) -> None:
         """A ServalSource changed."""
@@ -44,8 +44,8 @@ class AcrossThreads:
         self._inbox = inbox
         self._loop = loop
 
-    def touch_engine(self, key: EngineKey) -> None:
-        self._loop.call_soon_threadsafe(self._inbox.touch_engine, key)
+    def touch_engine(self, key: EngineKey, mark: Mark | None = None) -> None:
+        self._loop.call_soon_threadsafe(self._inbox.touch_engine, key, mark)
 
     def touch_source(self, key: SourceKey) -> None:
         self._loop.call_soon_threadsafe(self._inbox.touch_source, key)
@@ -72,17 +72,25 @@ def registry(inbox: Touches) -> kopf.OperatorRegistry:
     async def source(namespace: str | None, name: str | None, **_: Any) -> None:
         inbox.touch_source(SourceKey(str(namespace), str(name)))
 
-    async def engine(namespace: str | None, name: str | None, **_: Any) -> None:
-        inbox.touch_engine(EngineKey(str(namespace), str(name)))
+    async def engine(namespace: str | None, name: str | None, **given: Any) -> None:
+        inbox.touch_engine(EngineKey(str(namespace), str(name)), mark_of(given))
 
-    async def child(namespace: str | None, labels: Mapping[str, str], **_: Any) -> None:
-        inbox.touch_engine(EngineKey(str(namespace), labels[wire.LABEL_ENGINE]))
+    async def child(namespace: str | None, labels: Mapping[str, str], **given: Any) -> None:
+        inbox.touch_engine(EngineKey(str(namespace), labels[wire.LABEL_ENGINE]), mark_of(given))
 
     kopf.on.event(wire.GROUP, wire.VERSION, "servalsources", registry=handlers)(source)
     kopf.on.event(wire.GROUP, wire.VERSION, "translationengines", registry=handlers)(engine)
     kopf.on.event("serving.kserve.io", "v1beta1", "inferenceservices", **ours)(child)
     kopf.on.event("batch", "v1", "jobs", **ours)(child)
     return handlers
+
+
+def mark_of(given: Mapping[str, Any]) -> Mark | None:
+    """What an event saw; None for a deletion, whose object keeps the version that it had."""
+    metadata = given["meta"]
+    if given["type"] == "DELETED":
+        return None
+    return str(metadata["uid"]), str(metadata["resourceVersion"])
 
 
 class Endless:

@@ -21,6 +21,7 @@ from engine_operator.cluster.resources import (
     Json,
     Resource,
 )
+from engine_operator.cluster.slim import slim
 from engine_operator.domain import wire
 from engine_operator.domain.names import source_secret_name
 from engine_operator.domain.observed import JobPhase, JobState
@@ -39,7 +40,7 @@ class EngineObjects:
     pods: tuple[Json, ...] = ()
     """Predictors' and converters'."""
     revisions: tuple[Json, ...] = ()
-    """Read only with `engine`: a survey leaves them out."""
+    """A survey leaves them out, unless it is asked for them."""
 
     def fingerprint(self) -> tuple[object, ...]:
         """Changes whenever one of the objects does, revisions aside: those change only with their service."""
@@ -52,6 +53,8 @@ class Survey:
     """All TranslationEngines of a namespace, by name, each with what belongs to it."""
 
     engines: dict[str, EngineObjects] = field(default_factory=dict)
+    complete: bool = False
+    """With everything that a plan needs."""
 
     def attach(self, item: Json, add: Callable[[EngineObjects, Json], EngineObjects]) -> None:
         """Give an object to the engine that its label names; what belongs to none is none of ours."""
@@ -80,19 +83,25 @@ class ClusterReader:
             revisions=await self._all(REVISIONS, namespace, label),
         )
 
-    async def survey(self, namespace: str) -> Survey:
-        """All engines, without revisions: a sleeping engine costs no request of its own."""
+    async def survey(self, namespace: str, revisions: bool = False) -> Survey:
+        """All engines: a sleeping engine costs no request of its own. `revisions` completes them, for plans."""
         engines = {
-            str(one["metadata"]["name"]): EngineObjects(one)
+            str(one["metadata"]["name"]): EngineObjects(slim(ENGINES, one))
             async for one in self._cluster.list(ENGINES, namespace)
         }
         survey = Survey(engines)
         async for one in self._cluster.list(INFERENCE_SERVICES, namespace, wire.LABEL_ENGINE):
-            survey.attach(one, lambda mine, new: replace(mine, service=new))
+            survey.attach(slim(INFERENCE_SERVICES, one), lambda mine, new: replace(mine, service=new))
         async for one in self._cluster.list(JOBS, namespace, wire.LABEL_ENGINE):
-            survey.attach(one, lambda mine, new: replace(mine, jobs=(*mine.jobs, new)))
+            survey.attach(slim(JOBS, one), lambda mine, new: replace(mine, jobs=(*mine.jobs, new)))
         async for one in self._cluster.list(PODS, namespace, wire.LABEL_ENGINE):
-            survey.attach(one, lambda mine, new: replace(mine, pods=(*mine.pods, new)))
+            survey.attach(slim(PODS, one), lambda mine, new: replace(mine, pods=(*mine.pods, new)))
+        if revisions:
+            async for one in self._cluster.list(REVISIONS, namespace, wire.LABEL_ENGINE):
+                survey.attach(
+                    slim(REVISIONS, one), lambda mine, new: replace(mine, revisions=(*mine.revisions, new))
+                )
+            return replace(survey, complete=True)
         return survey
 
     async def jobs(self, objects: EngineObjects) -> tuple[JobState, ...]:

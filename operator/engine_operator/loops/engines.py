@@ -14,10 +14,11 @@ from datetime import UTC, datetime
 from functools import partial
 
 from engine_operator import metrics
+from engine_operator.cluster.reader import EngineObjects
 from engine_operator.domain.observed import Phase
 from engine_operator.errors import LeaseLost, OperatorError
 from engine_operator.loops.board import Board
-from engine_operator.loops.inbox import EngineKey, Inbox
+from engine_operator.loops.inbox import EngineKey, Inbox, Mark
 from engine_operator.loops.look import Looked, Looker
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class EngineLoop:
         self._due: dict[EngineKey, float] = {}
         self._memory: dict[EngineKey, _Memory] = {}
         self._running: dict[EngineKey, asyncio.Task[None]] = {}
+        self._known: dict[EngineKey, EngineObjects] = {}
         self._planned: set[EngineKey] = set()
         metrics.PLANNED.set(0)
 
@@ -80,6 +82,19 @@ class EngineLoop:
         if at < self._due.get(key, float("inf")):
             self._due[key] = at
             self._inbox.nudge()
+
+    def offer(self, key: EngineKey, objects: EngineObjects) -> None:
+        """Look at an engine that a survey has just read: if all is well, nothing has to be read again."""
+        self._known[key] = objects
+        self.schedule(key)
+
+    def saw(self, key: EngineKey, mark: Mark) -> bool:
+        """Whether the last look, or the one to come, saw an object as it is now: our own start, or our own write."""
+        memory, known = self._memory.get(key), self._known.get(key)
+        if known is not None:
+            return mark in known.fingerprint()
+        seen = memory.settled[0] if memory and memory.settled else ()
+        return isinstance(seen, tuple) and mark in seen
 
     def settled_with(self, key: EngineKey) -> tuple[object, ...] | None:
         """The facts with which the last look found nothing to do."""
@@ -96,6 +111,7 @@ class EngineLoop:
         try:
             while True:
                 for key in await self._inbox.wait_engines(self._until_next()):
+                    self._known.pop(key, None)
                     self.schedule(key, self._rhythm.debounce)
                 self._start_due()
         finally:
@@ -132,9 +148,10 @@ class EngineLoop:
     async def _look(self, key: EngineKey) -> None:
         memory = self._memory.setdefault(key, _Memory())
         memory.settled = None
-        collect = self._collect_due(key, memory)
+        collect, known = self._collect_due(key, memory), self._known.pop(key, None)
         try:
-            looked = await self._looker.look(key, collect)
+            looked = await self._looker.glance(key, known) if known and not collect else None
+            looked = looked or await self._looker.look(key, collect)
         except LeaseLost:
             return  # The leader ends this loop; whoever leads next looks again.
         except OperatorError as error:
@@ -195,5 +212,6 @@ class EngineLoop:
 
     def _drop(self, key: EngineKey) -> None:
         self._memory.pop(key, None)
+        self._known.pop(key, None)
         self._planned.discard(key)
         self._board.leaves(key)

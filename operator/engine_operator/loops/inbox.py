@@ -4,6 +4,7 @@ Handlers of the watch only put keys here, so they cannot disagree with the sweep
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -13,6 +14,10 @@ class EngineKey:
 
     namespace: str
     name: str
+
+
+Mark = tuple[str, str]
+"""Uid and resourceVersion of an object: what an event saw."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +34,15 @@ class Inbox:
     def __init__(self) -> None:
         self._engines: set[EngineKey] = set()
         self._sources: set[SourceKey] = set()
+        self.ignores: Callable[[EngineKey, Mark], bool] = lambda _, __: False
+        """Whether an event brings nothing new, or comes before anything could be made of it."""
         self._engines_touched = asyncio.Event()
         self._sources_touched = asyncio.Event()
 
-    def touch_engine(self, key: EngineKey) -> None:
+    def touch_engine(self, key: EngineKey, mark: Mark | None = None) -> None:
         """Somebody saw a change at an engine, its InferenceService or one of its Jobs."""
+        if mark is not None and self.ignores(key, mark):
+            return
         self._engines.add(key)
         self._engines_touched.set()
 

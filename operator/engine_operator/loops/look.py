@@ -160,6 +160,25 @@ class Looker:
             looked if actions else replace(looked, fingerprint=fingerprint(objects, round_.desired, around))
         )
 
+    async def glance(self, key: EngineKey, known: EngineObjects) -> Looked | None:
+        """What a survey saw, judged as it is; None where there is something to do, which asks for a look of its own.
+
+        Raises ClusterError.
+        """
+        gathered = await self.gather(known)
+        if gathered is None:
+            return None
+        round_, around = gathered
+        if plan(round_.desired, round_.observed, round_.now, self._policy):
+            return None
+        status = round_.observed.status
+        metrics.PLAN_ACTIONS.observe(0)
+        self._others.enters(key, place_of(status, round_.observed.service))
+        self._others.stands(key, source_of(round_.desired.engine), standing(status, (), round_))
+        self._count(key, round_, status)
+        seen = fingerprint(known, round_.desired, around)
+        return replace(_looked(round_, status, ()), fingerprint=seen)
+
     def _count(self, key: EngineKey, round_: Round, planned: EngineStatus) -> None:
         """Figures of a look that went well."""
         engine, build = (key.namespace, key.name), (key.namespace, str(round_.desired.engine.engine_id))

@@ -31,7 +31,7 @@ from engine_operator.health import Pulse
 from engine_operator.loops.board import Board
 from engine_operator.loops.cost import PodSeconds
 from engine_operator.loops.engines import EngineLoop, Rhythm
-from engine_operator.loops.inbox import EngineKey, Inbox, SourceKey
+from engine_operator.loops.inbox import EngineKey, Inbox, Mark, SourceKey
 from engine_operator.loops.keeper import standing_of, waits_for_room
 from engine_operator.loops.look import Looker, fingerprint, source_of
 from engine_operator.loops.missed import ANNOUNCED_WITHIN
@@ -113,6 +113,7 @@ class Work:
         self._engines = EngineLoop(
             self._inbox, looker, self._board, engine_rhythm(settings), settings.parallel_engines
         )
+        self._inbox.ignores = self._ignores
         every = settings.seconds(settings.collect_every)
         self._orphans = Orphans(self._cluster, self._sources, self._policy.deletion.grace, every)
         self._knative = await knative_settings(self._cluster, settings.knative_namespace)
@@ -217,6 +218,10 @@ class Work:
             owned |= set(context.existence)
         return frozenset(owned)
 
+    def _ignores(self, key: EngineKey, mark: Mark) -> bool:
+        """Nothing can be said of an engine before its namespace's first sweep, which looks at every one."""
+        return not self._sources.swept(key.namespace) or self._engines.saw(key, mark)
+
     def _offer(self, namespace: str, survey: Survey, engines: list[EngineSpec]) -> None:
         """Hand over engines whose facts are not those of their last look."""
         self._cost.count(namespace, survey)
@@ -237,7 +242,10 @@ class Work:
                 self._board.stands(key, source_of(engine), standing_of(engine, objects, desired.effective))
             settled = self._engines.settled_with(key)
             if settled != fingerprint(objects, desired, around) or waits_for_room(objects):
-                self._engines.schedule(key)
+                if survey.complete:
+                    self._engines.offer(key, objects)
+                else:
+                    self._engines.schedule(key)
 
     async def _sweep_models(self) -> None:
         """Persons' models, and engines whose source does not exist, have no source that sweeps them."""

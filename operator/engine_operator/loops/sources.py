@@ -163,6 +163,13 @@ class Sources:
         """What the last sweep of a source learned; None before the first."""
         return self._contexts.get(key)
 
+    def swept(self, namespace: str) -> bool:
+        """Whether a source of this namespace was swept, or it has none."""
+        if self._existing is None:
+            return False
+        here = [key for key in self._existing if key.namespace == namespace]
+        return not here or any(key in self._contexts for key in here)
+
     def known_around(self, engine: EngineSpec) -> Surroundings | None:
         """The same, as far as it is known without asking anybody."""
         if isinstance(engine.origin, SourceRef):

@@ -152,10 +152,11 @@ class Sweeper:
         if item is None:
             return False
         source, status = source_spec(item), read_source_status(item.get("status") or {})
+        # The first one also plans for every engine, which would read each one anew otherwise.
+        survey = await self._parts.reader.survey(source.namespace, revisions=not self._started)
         if not self._started:
             self._poller.start_from(status.cursor)
             self._started = True
-        survey = await self._parts.reader.survey(source.namespace)
         found = await self.find(source, status, survey)
         self._remember(found, survey, polled=status.cursor is not None)
         self._parts.sources.put(self._key, found.context())

@@ -46,8 +46,13 @@ def install_kinds(kubeconfig: Path) -> None:
 
 
 @asynccontextmanager
-async def open_bench(control_plane: ControlPlane, s3: S3Server, folder: Path) -> AsyncIterator[Bench]:
-    """A namespace with a Serval, a simulator and a bucket of its own; no source and no operator yet."""
+async def open_bench(
+    control_plane: ControlPlane, s3: S3Server, folder: Path, large: bool = False
+) -> AsyncIterator[Bench]:
+    """A namespace with a Serval, a simulator and a bucket of its own; no source and no operator yet.
+
+    `large` is for hundreds of engines (see `KubeSimulator`).
+    """
     namespace = f"t-{uuid.uuid4().hex[:8]}"
     store = Store(s3.endpoint, s3.access_key, s3.secret_key)
     store.client().create_bucket(Bucket=namespace)
@@ -56,7 +61,7 @@ async def open_bench(control_plane: ControlPlane, s3: S3Server, folder: Path) ->
     async with ClusterClient(connection) as cluster:
         await cluster.create(NAMESPACES, {"metadata": {"name": namespace}})
         with ServalStandIn(Settings(long_poll_timeout=2.0), models) as serval:
-            async with KubeSimulator(control_plane.kubeconfig, namespace, store) as simulator:
+            async with KubeSimulator(control_plane.kubeconfig, namespace, store, large=large) as simulator:
                 made = Bench(
                     plane=control_plane,
                     cluster=cluster,

@@ -48,6 +48,8 @@ class Converter:
 
     def __init__(self, store: Store) -> None:
         self._client = store.client()
+        self.written: list[str] = []
+        """Artifact keys whose manifest was written, in order: one that comes twice was converted twice."""
 
     async def convert(self, arguments: dict[str, str], url: str | None) -> Ending | None:
         """Convert `url` (or an s3 source) as the arguments say; None if that went well."""
@@ -87,6 +89,7 @@ class Converter:
         self._client.put_object(Bucket=bucket, Key=f"{folder}{attempt}/model.bin", Body=MODEL)
         manifest = json.dumps(manifest_of(arguments, archive), indent=1).encode()
         self._client.put_object(Bucket=bucket, Key=f"{folder}manifest.json", Body=manifest)
+        self.written.append(arguments["--artifact-key"])
 
     def loadable(self, environment: dict[str, str]) -> Ending | None:
         """What a predictor checks before it loads: the manifest that it was told, and every file in it."""

@@ -9,6 +9,7 @@ least scale keeps it, also if that annotation comes later.
 import hashlib
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.support.kube_simulator.api import PODS, REVISIONS, SERVICES, Api, Json
@@ -42,6 +43,7 @@ class Knative:
         self._world = world
         self._lives: dict[str, _Life] = {}
         self._told: dict[str, Json] = {}
+        self._templates: dict[str, tuple[str, str]] = {}
         self.created: list[str] = []
         """Every Revision that was ever made, in order: what A9 counts."""
 
@@ -52,16 +54,17 @@ class Knative:
 
     async def tick(self, services: list[Json], revisions: list[Json], pods: list[Json]) -> None:
         """One look at everything."""
+        of_service, of_revision = _grouped(revisions, _service_of), _grouped(pods, _revision_of)
         for service in services:
             if "deletionTimestamp" in service["metadata"] or in_standard_mode(service):
                 continue
             name = service["metadata"]["name"]
-            mine = sorted((one for one in revisions if _service_of(one) == name), key=_generation)
-            if not mine or mine[-1]["metadata"]["annotations"][TEMPLATE] != template_hash(service):
+            mine = sorted(of_service.get(name, []), key=_generation)
+            if not mine or mine[-1]["metadata"]["annotations"][TEMPLATE] != self._template(service):
                 await self._new_revision(service, mine)
                 continue
             for revision in mine:
-                await self._run(revision, mine, pods)
+                await self._run(revision, mine, of_revision.get(revision["metadata"]["name"], []))
             await self._tell_service(service, mine)
 
     async def _new_revision(self, service: Json, mine: list[Json]) -> None:
@@ -100,10 +103,18 @@ class Knative:
             started = metadata.get("annotations", {}).get(INITIAL_SCALE, "1") != "0"
             self._lives[name] = _Life(wanted=started)
 
-    async def _run(self, revision: Json, mine: list[Json], pods: list[Json]) -> None:
+    def _template(self, service: Json) -> str:
+        """Hash of a service's template, reckoned anew only when the service has changed."""
+        metadata = service["metadata"]
+        known = self._templates.get(metadata["uid"])
+        if known is None or known[0] != metadata["resourceVersion"]:
+            known = metadata["resourceVersion"], template_hash(service)
+            self._templates[metadata["uid"]] = known
+        return known[1]
+
+    async def _run(self, revision: Json, mine: list[Json], own: list[Json]) -> None:
         name = revision["metadata"]["name"]
         life = self._lives.setdefault(name, _Life())
-        own = [pod for pod in pods if pod["metadata"].get("labels", {}).get(REVISION_LABEL) == name]
         alive = [pod for pod in own if "deletionTimestamp" not in pod["metadata"]]
         if revision["metadata"]["annotations"].get(INITIAL_SCALE) == "0" and life.failed is None:
             life.ready = True
@@ -214,6 +225,20 @@ def _generation(revision: Json) -> int:
 def _service_of(revision: Json) -> str | None:
     name: str | None = revision["metadata"].get("labels", {}).get("serving.kserve.io/inferenceservice")
     return name
+
+
+def _revision_of(pod: Json) -> str | None:
+    name: str | None = pod["metadata"].get("labels", {}).get(REVISION_LABEL)
+    return name
+
+
+def _grouped(items: list[Json], name_of: Callable[[Json], str | None]) -> dict[str, list[Json]]:
+    """Items by what they belong to, so that a look costs what there is, not its square."""
+    found: dict[str, list[Json]] = {}
+    for item in items:
+        if (name := name_of(item)) is not None:
+            found.setdefault(name, []).append(item)
+    return found
 
 
 def _owner(item: Json) -> Json:

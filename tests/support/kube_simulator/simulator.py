@@ -9,6 +9,7 @@ import httpx
 
 from tests.support.kube_simulator.api import PODS, REVISIONS, SERVICES, Api
 from tests.support.kube_simulator.converter import Converter, Store
+from tests.support.kube_simulator.followed import Followed
 from tests.support.kube_simulator.knative import Knative
 from tests.support.kube_simulator.kubelet import Kubelet
 from tests.support.kube_simulator.world import World
@@ -18,18 +19,30 @@ BEAT = 1.0
 
 
 class KubeSimulator:
-    """Use as an async context manager."""
+    """Use as an async context manager. `large` watches instead of listing: for hundreds of engines."""
 
-    def __init__(self, kubeconfig: Path, namespace: str, store: Store, world: World | None = None) -> None:
+    def __init__(
+        self,
+        kubeconfig: Path,
+        namespace: str,
+        store: Store,
+        world: World | None = None,
+        large: bool = False,
+    ) -> None:
         self.world = world or World()
-        self._api = Api(kubeconfig, namespace)
-        self._kubelet = Kubelet(self._api, self.world, Converter(store))
+        self._api = Followed(kubeconfig, namespace) if large else Api(kubeconfig, namespace)
+        self.converter = Converter(store)
+        self._kubelet = Kubelet(self._api, self.world, self.converter)
         self.knative = Knative(self._api, self.world)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         # The heartbeat goes on beside whatever keeps the other loop busy: pods of a silent node are taken for lost.
         self._tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._run())]
+        if isinstance(self._api, Followed):
+            self._tasks += [
+                asyncio.create_task(self._api.follow(kind)) for kind in (PODS, SERVICES, REVISIONS)
+            ]
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
+from engine_operator.cluster.reader import EngineObjects
 from engine_operator.domain.observed import Phase
 from engine_operator.errors import ServalUnreachable
 from engine_operator.loops.board import Board
@@ -30,6 +31,10 @@ class Looks:
         self.overlapped = False
         self.answers: dict[EngineKey, Callable[[], Looked | None]] = {}
         self.slow: set[EngineKey] = set()
+        self.glances: dict[EngineKey, Looked | None] = {}
+
+    async def glance(self, key: EngineKey, known: EngineObjects) -> Looked | None:
+        return self.glances[key]
 
     async def look(self, key: EngineKey, collect: bool) -> Looked | None:
         self.began.append(key)
@@ -170,3 +175,30 @@ async def test_an_engine_is_looked_at_when_a_window_opens_or_closes() -> None:
         seen = looks.count(A)
         await consistently(lambda: looks.count(A) == seen, for_=0.3)
     assert seen == 2
+
+
+KNOWN = EngineObjects({"metadata": {"uid": "u", "resourceVersion": "5"}})
+
+
+async def test_an_engine_that_a_survey_read_is_read_again_only_where_there_is_something_to_do() -> None:
+    looks = Looks()
+    looks.glances = {A: SETTLED, B: None}
+    async with running(looks) as (loop, _):
+        loop.offer(A, KNOWN)
+        loop.offer(B, KNOWN)
+        await eventually(lambda: None not in (loop.settled_with(A), loop.settled_with(B)))
+        assert looks.began == [B]
+
+
+async def test_an_event_of_what_was_seen_already_is_no_reason_to_look() -> None:
+    looks = Looks()
+    looks.glances = {A: Looked(phase=Phase.SERVING, revision=1, fingerprint=(KNOWN.fingerprint(),))}
+    async with running(looks) as (loop, inbox):
+        inbox.ignores = loop.saw
+        loop.offer(A, KNOWN)
+        inbox.touch_engine(A, ("u", "5"))
+        await eventually(lambda: loop.settled_with(A) is not None)
+        inbox.touch_engine(A, ("u", "5"))
+        await consistently(lambda: not looks.began, for_=0.1)
+        inbox.touch_engine(A, ("u", "6"))
+        await eventually(lambda: looks.began == [A])

@@ -1,0 +1,224 @@
+"""One operator with 10, 100 and 1,000 engines: what each costs, and whether a thousand cost more than ten hundreds.
+
+For each size on a fresh control plane: all engines have a model when the operator starts; it converts and rolls out all
+of them, falls silent, is asked for a hundred small things, and is started again. It runs on one core throughout.
+"""
+
+import asyncio
+import math
+import os
+import statistics
+import time
+from dataclasses import dataclass
+
+import httpx
+
+from benchmarks.lines import Series, lines
+from benchmarks.report import Figure, Report
+from benchmarks.scale_world import (
+    OPERATOR,
+    audit_entries,
+    cpu_seconds,
+    large_bench,
+    memory,
+    operator_calls,
+    populate,
+    servers,
+    start_operator,
+    until_all_serve,
+)
+from engine_operator.cluster.client import ObjectRef
+from engine_operator.cluster.resources import ENGINES
+from tests.integration.operator.bench import Bench
+from tests.integration.operator.process import OperatorProcess, received
+
+SIZES = tuple(int(size) for size in os.environ.get("SERVAL_LIVE_BENCH_SIZES", "10,100,1000").split(","))
+EDITS = 100
+EDIT_EVERY = 0.2
+"""Seconds between two edits: five a second, so that they do not wait for each other."""
+MEMORY, RESTART = 170.0, 20.0
+"""MiB at the largest size; seconds from a start to a plan for every engine."""
+PATIENCE = 900.0
+
+
+@dataclass(frozen=True)
+class Sized:
+    """What one size cost."""
+
+    size: int
+    serving: float
+    """Seconds until all serve."""
+    cpu: float
+    """Seconds of the operator's processor time until then."""
+    calls: float
+    """API requests of the operator until then."""
+    latencies: tuple[float, ...]
+    """Seconds from an edit of an engine to the operator's write that answers it."""
+    peak: float
+    """MiB."""
+    restart: float
+    """Seconds from a start to a plan for every engine."""
+    restart_cpu: float
+
+
+def run() -> Report:
+    """Every size, one after the other."""
+    return _report([_measure(size) for size in SIZES])
+
+
+def _measure(size: int) -> Sized:
+    with servers() as (plane, s3, folder):
+
+        async def measure() -> Sized:
+            async with large_bench(plane, s3, folder) as bench:
+                return await _one(bench, size)
+
+        return asyncio.run(measure())
+
+
+async def _one(bench: Bench, size: int) -> Sized:
+    bench.simulator.world.idle = 5.0
+    engines = await asyncio.to_thread(populate, bench, size)
+    await bench.make_source(serving={"scaleDownDelay": "6s", "window": "6s"})
+    began = time.monotonic()
+    operator = await start_operator(bench)
+    pid = operator.process.pid
+    await until_all_serve(bench, size, PATIENCE)
+    serving, cpu = time.monotonic() - began, cpu_seconds(pid)
+    calls = operator_calls(bench.plane, bench.namespace).total()
+    print(
+        f"  {size} engines: all serve after {serving:.0f} s, {cpu:.0f} s of CPU, {calls / size:.0f} calls each",
+        flush=True,
+    )
+    await _until_calm(pid)
+    latencies = await _edit(bench, engines)
+    print(f"  {size} engines: an edit is answered after {statistics.median(latencies):.3f} s", flush=True)
+    peak = memory(pid, "VmHWM")
+    await operator.stop()
+    restarted, seconds = await _restart(bench, size)
+    print(f"  {size} engines: a plan for each {seconds:.1f} s after a start, {peak:.0f} MiB", flush=True)
+    pid = restarted.process.pid
+    return Sized(
+        size, serving, cpu, calls, latencies, max(peak, memory(pid, "VmHWM")), seconds, cpu_seconds(pid)
+    )
+
+
+async def _until_calm(pid: int) -> None:
+    """Until the operator takes less than a tenth of its core over five seconds: pods fall asleep, and it tells so."""
+    for _ in range(60):
+        before = cpu_seconds(pid)
+        await asyncio.sleep(5)
+        if cpu_seconds(pid) - before < 0.5:
+            return
+    raise TimeoutError("the operator does not fall silent")
+
+
+async def _edit(bench: Bench, engines: list[str]) -> tuple[float, ...]:
+    """Pause engines one by one, or let them go on; each such edit is told in its engine's status."""
+    since = time.time()
+    for number in range(EDITS):
+        name = f"e{engines[number % len(engines)]}"
+        paused = number // len(engines) % 2 == 0
+        await bench.cluster.merge(ObjectRef(ENGINES, bench.namespace, name), {"spec": {"paused": paused}})
+        await asyncio.sleep(EDIT_EVERY)
+    await asyncio.sleep(5)
+    return _answered(bench, since)
+
+
+def _answered(bench: Bench, since: float) -> tuple[float, ...]:
+    """For each edit, the time until the operator's next write of that engine's status."""
+    asked: dict[str, float] = {}
+    found: list[float] = []
+    for entry in audit_entries(bench.plane, bench.namespace):
+        reference, at = entry["objectRef"], received(entry)
+        if at < since or reference["resource"] != ENGINES.plural or entry["verb"] != "patch":
+            continue
+        name = reference["name"]
+        if not entry.get("userAgent", "").startswith(OPERATOR):
+            asked[name] = at
+        elif reference.get("subresource") == "status" and name in asked:
+            found.append(at - asked.pop(name))
+    if asked:
+        raise RuntimeError(f"{len(asked)} of {EDITS} edits were not answered\n{bench.describe()}")
+    return tuple(found)
+
+
+async def _restart(bench: Bench, size: int) -> tuple[OperatorProcess, float]:
+    """A new process on one core; seconds until it has made a plan for every engine."""
+    began = time.monotonic()
+    operator = await start_operator(bench)
+    while True:
+        try:
+            if await bench.metric("serval_live_engines_planned") >= size:
+                return operator, time.monotonic() - began
+        except (AssertionError, httpx.HTTPError):
+            pass  # It does not serve its figures yet.
+        if time.monotonic() - began > PATIENCE:
+            raise TimeoutError(f"no plan for every engine\n{bench.describe()}")
+        await asyncio.sleep(0.2)
+
+
+def _report(sized: list[Sized]) -> Report:
+    largest, figures = sized[-1], []
+    for one in sized:
+        what = f"{one.size} engines"
+        ordered = sorted(one.latencies)
+        figures += [
+            Figure(f"{what}: until all serve", one.serving, "s"),
+            Figure(f"{what}: operator's CPU until then, per engine", one.cpu / one.size, "s"),
+            Figure(f"{what}: API calls per engine until then", one.calls / one.size, "calls"),
+            Figure(f"{what}: reconcile latency p50", statistics.median(ordered), "s", samples=one.latencies),
+            Figure(f"{what}: reconcile latency p99", ordered[math.ceil(0.99 * len(ordered)) - 1], "s"),
+            Figure(f"{what}: CPU of a restart", one.restart_cpu, "s"),
+        ]
+        if one is largest:
+            figures += [
+                Figure(f"{what}: resident memory at most", one.peak, "MiB", "<=", MEMORY),
+                Figure(f"{what}: restart to first full plan, one core", one.restart, "s", "<=", RESTART),
+            ]
+        else:
+            figures += [
+                Figure(f"{what}: resident memory at most", one.peak, "MiB"),
+                Figure(f"{what}: restart to first full plan, one core", one.restart, "s"),
+            ]
+    figures += _growth(sized)
+    _plot(sized)
+    method = (
+        "All engines have a model when the operator starts, bound to one core, with 20 conversions and 20 rollouts at "
+        "once (shipped: 3); a conversion and a load last 0.1 s. Reconcile latency: from a person's edit of an engine "
+        "to the operator's write that answers it, five a second, by the times of the API server's audit log. "
+        "The other core belongs to API server, etcd, S3 and everything that is simulated."
+    )
+    return Report(
+        "scale",
+        method,
+        tuple(figures),
+        ("[plot](plots/scale.svg): cost by number of engines, both axes logarithmic",),
+    )
+
+
+def _growth(sized: list[Sized]) -> list[Figure]:
+    """Cost per engine at the largest size over that at the next smaller: at most 1 where cost grows linearly."""
+    if len(sized) < 2:
+        return []
+    small, large = sized[-2:]
+    what = f"per engine at {large.size} over {small.size}"
+    return [
+        Figure(f"CPU {what}", large.cpu / large.size / (small.cpu / small.size), "x", "<=", 1.0),
+        Figure(f"API calls {what}", large.calls / large.size / (small.calls / small.size), "x", "<=", 1.0),
+    ]
+
+
+def _plot(sized: list[Sized]) -> None:
+    sizes = [one.size for one in sized]
+    lines(
+        "scale",
+        "Cost by number of engines",
+        [
+            Series("until all serve, s", sizes, [one.serving for one in sized]),
+            Series("operator's CPU until then, s", sizes, [one.cpu for one in sized]),
+            Series("API calls until then, hundreds", sizes, [one.calls / 100 for one in sized]),
+            Series("restart to first full plan, s", sizes, [one.restart for one in sized]),
+            Series("resident memory, MiB", sizes, [one.peak for one in sized]),
+        ],
+    )
