@@ -100,7 +100,7 @@ class Times:
     conversion: float
     """Start of the Job to its completion."""
     load: float
-    """The predictor's pod made to ready; where it waited for a node, from there on."""
+    """The predictor's pod scheduled to ready."""
     gap: float
     """Last answer of the revision before to the first one of the new revision."""
 
@@ -175,13 +175,16 @@ async def _roll(world: World, calls: Calls, what: tuple[str, str, int], model: P
     pods = await asyncio.to_thread(world.pods, name)
     conversion = await asyncio.to_thread(_job_seconds, world, name, revision)
     first = calls.first_seen[revision]
-    return Times(
-        first - finished, conversion, _load_seconds(pods, revision), first - calls.last_seen[revision - 1]
-    )
+    load = _load_seconds(pods, revision, first)
+    return Times(first - finished, conversion, load, first - calls.last_seen[revision - 1])
 
 
 def _seconds(earlier: str, later: str) -> float:
     return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
+
+
+def _moment(told: Object) -> float:
+    return datetime.fromisoformat(told["lastTransitionTime"]).timestamp()
 
 
 def _job_seconds(world: World, name: str, revision: int) -> float:
@@ -190,12 +193,14 @@ def _job_seconds(world: World, name: str, revision: int) -> float:
     return _seconds(job["status"]["startTime"], job["status"]["completionTime"])
 
 
-def _load_seconds(pods: list[Object], revision: int) -> float:
+def _load_seconds(pods: list[Object], revision: int, answered: float) -> float:
+    """From the pod's scheduling to its being ready; to its first answer where the node tells of Ready later."""
     for pod in pods:
         env = {e["name"]: e.get("value") for c in pod["spec"]["containers"] for e in c.get("env", [])}
         if env.get("SERVAL_LIVE_MODEL_REVISION") == str(revision):
-            scheduled = condition(pod, "PodScheduled")["lastTransitionTime"]
-            return _seconds(scheduled, condition(pod, "Ready")["lastTransitionTime"])
+            scheduled = _moment(condition(pod, "PodScheduled"))
+            ready = condition(pod, "Ready")
+            return min(_moment(ready) if ready["status"] == "True" else answered, answered) - scheduled
     raise LookupError(f"no pod of revision {revision}")
 
 
