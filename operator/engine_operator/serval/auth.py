@@ -5,6 +5,7 @@ never appear in a `repr` or a log line.
 """
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import dataclass, field
@@ -12,12 +13,20 @@ from dataclasses import dataclass, field
 import httpx
 
 from engine_operator.errors import ServalMisbehaved, ServalRefusedCredentials
+from engine_operator.headers import fits_header
+from engine_operator.serval.bodies import whole
+
+_LARGEST_TOKEN = 1_000_000
+"""Bytes of an identity provider's answer."""
 
 
 class ApiKeyAuth(httpx.Auth):
     """Header `X-API-Key`; Serval then looks at nothing else."""
 
     def __init__(self, key: str) -> None:
+        """Raises ServalRefusedCredentials for what no header can hold, such as a key of two lines."""
+        if not fits_header(key):
+            raise ServalRefusedCredentials("the API key has line breaks or other characters that no key has")
         self._key = key
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
@@ -82,11 +91,15 @@ class ClientCredentialsAuth(httpx.Auth):
             raise ServalRefusedCredentials(f"{self._credentials.token_url} answered {response.status_code}")
         if response.status_code != 200:
             raise ServalMisbehaved(f"{self._credentials.token_url} answered {response.status_code}")
-        await response.aread()  # httpx reads bodies for a plain `auth_flow` only, not for this one.
+        content = await whole(response, _LARGEST_TOKEN)
         try:
-            body = response.json()
+            body = json.loads(content)
             token, life = str(body["access_token"]), float(body.get("expires_in", self.LONGEST_LIFE))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ServalMisbehaved(f"{self._credentials.token_url} sent no access_token") from error
+        if not fits_header(token):
+            raise ServalMisbehaved(
+                f"{self._credentials.token_url} sent an access_token that no header can hold"
+            )
         self._token = token
         self._renew_at = self._clock() + min(0.8 * life, self.LONGEST_LIFE)

@@ -4,6 +4,7 @@ Refuses to guess: whatever is not clearly an answer of Serval's own becomes an e
 so that an outage can never look like an empty account. One seam for tests: the `httpx` transport.
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +22,7 @@ from engine_operator.errors import (
     ServalRefusedCredentials,
     ServalUnreachable,
 )
+from engine_operator.serval.bodies import whole
 from engine_operator.serval.dto import Build, ModelDownload, ServalEngine
 
 T = TypeVar("T")
@@ -59,6 +61,9 @@ class Timeouts:
 
     connect: float = 5.0
     """Establishing a connection."""
+
+    whole: float = 120.0
+    """One answer, from the request to its last byte: the limits above only count the time between two bytes."""
 
 
 class ServalClient:
@@ -126,7 +131,22 @@ class ServalClient:
     async def _send(self, path: str, query: Mapping[str, str] | None, limit: float) -> httpx.Response:
         timeout = httpx.Timeout(limit, connect=self._timeouts.connect)
         try:
-            return await self._http.get(path, params=query, timeout=timeout)
+            async with (
+                asyncio.timeout(self._timeouts.whole),
+                self._http.stream("GET", path, params=query, timeout=timeout) as answer,
+            ):
+                told = {"content-type": answer.headers.get("content-type", "")}
+                content = await whole(answer)
+                return httpx.Response(
+                    answer.status_code, headers=told, content=content, request=answer.request
+                )
+        except TimeoutError as error:
+            raise ServalUnreachable(
+                f"{self._http.base_url}: no end of an answer within {self._timeouts.whole:.0f} s"
+            ) from error
+        except httpx.LocalProtocolError as error:
+            # Its words may be a header's value, which is a key.
+            raise ServalMisbehaved(f"{self._http.base_url}: the request could not be written") from error
         except httpx.HTTPError as error:
             raise ServalUnreachable(
                 f"{self._http.base_url}: {type(error).__name__} {error}".rstrip()

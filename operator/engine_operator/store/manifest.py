@@ -40,7 +40,7 @@ def read_manifest(key: ArtifactKey, content: bytes) -> Manifest:
     """Check and read the manifest stored under `key`. Raises ManifestInvalid."""
     try:
         body: Any = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ManifestInvalid(f"{key}/manifest.json is no JSON: {error}") from error
     broken = next(iter(_validator().iter_errors(body)), None)
     if broken is not None:

@@ -71,7 +71,7 @@ def _read(content: bytes | None) -> tuple[Owner, datetime] | None:
         return None
     try:
         body = json.loads(content)
-        renewed = datetime.fromisoformat(body["renewed"])
+        renewed = datetime.fromisoformat(body["renewed"]).astimezone(UTC)
         return Owner(str(body["cluster"]), str(body["namespace"]), str(body["source"])), renewed
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None  # Unreadable marks are written anew; nobody keeps a lease by writing garbage.

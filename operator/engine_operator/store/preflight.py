@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from engine_operator.errors import StoreMisconfigured
+from engine_operator.headers import fits_header
 from engine_operator.store.address import S3, StoreKeys
 from engine_operator.store.artifacts import ArtifactStore
 from engine_operator.store.owner import OWNER, Owner, claim
@@ -43,13 +44,18 @@ def store_keys(name: str, secret: Mapping[str, Any] | None) -> StoreKeys:
     return StoreKeys(
         access_key=required(name, values, ACCESS_KEY),
         secret_key=required(name, values, SECRET_KEY),
-        session_token=values.get(SESSION_TOKEN) or None,
+        session_token=required(name, values, SESSION_TOKEN) if values.get(SESSION_TOKEN) else None,
     )
 
 
 def required(secret: str, values: Mapping[str, str], key: str) -> str:
     """One value of a Secret, without surrounding white space. Raises StoreMisconfigured."""
     value = values.get(key, "").strip()
+    if value and key != CA_KEY and not fits_header(value):
+        # The S3 library would put what it cannot send into its error.
+        raise StoreMisconfigured(
+            f"Secret {secret!r}: the value of {key} has line breaks or other odd characters"
+        )
     if value:
         return value
     if key in values:

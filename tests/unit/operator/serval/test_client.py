@@ -1,5 +1,7 @@
 """What is an answer of Serval's and what is not: an outage must never look like an empty account."""
 
+import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import httpx
@@ -15,7 +17,8 @@ from engine_operator.errors import (
     ServalUnreachable,
 )
 from engine_operator.serval.auth import ApiKeyAuth, ClientCredentials, ClientCredentialsAuth
-from engine_operator.serval.client import ServalClient
+from engine_operator.serval.bodies import MOST_BYTES
+from engine_operator.serval.client import ServalClient, Timeouts
 from engine_operator.serval.dto import BuildState
 
 ENGINE = {
@@ -204,3 +207,67 @@ async def test_an_identity_provider_that_gives_no_token_is_told_apart(
 def test_no_repr_shows_a_secret() -> None:
     assert "hush" not in repr(CREDENTIALS)
     assert "serval_key" not in repr(ApiKeyAuth("serval_key"))
+
+
+@pytest.mark.parametrize(
+    "key", ["first-secret\nsecond", "first-secret\x00", "first-s\u00e9cret", " first-secret"]
+)
+def test_a_key_that_no_header_can_hold_is_refused_without_being_told(key: str) -> None:
+    with pytest.raises(ServalRefusedCredentials) as refused:
+        ApiKeyAuth(key)
+    assert "first" not in str(refused.value)
+
+
+async def test_a_token_that_no_header_can_hold_is_refused_without_being_told() -> None:
+    script = Script(httpx.Response(200, json={"access_token": "stolen\nX-Other: 1"}))
+    given = ClientCredentials("https://idp.example/token", "id", "secret")
+    async with client(script, ClientCredentialsAuth(given)) as serval:
+        with pytest.raises(ServalMisbehaved) as refused:
+            await serval.engines()
+    assert "stolen" not in str(refused.value)
+
+
+async def test_the_words_of_a_request_that_could_not_be_written_are_not_repeated() -> None:
+    script = Script(httpx.LocalProtocolError("Illegal header value b'a-key'"))
+    async with client(script) as serval:
+        with pytest.raises(OperatorError) as refused:
+            await serval.engines()
+    assert "a-key" not in str(refused.value)
+
+
+class Endless(httpx.AsyncByteStream):
+    """A body that goes on as long as somebody reads it."""
+
+    read = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while True:
+            self.read += 1 << 20
+            yield b"[" * (1 << 20)
+            await asyncio.sleep(0)
+
+
+async def test_an_answer_without_an_end_is_given_up_with_little_of_it_read() -> None:
+    body = Endless()
+    async with client(Script(httpx.Response(200, stream=body))) as serval:
+        with pytest.raises(ServalMisbehaved, match="more than"):
+            await serval.engines()
+    assert body.read <= MOST_BYTES + (2 << 20)
+
+
+class Dripping(Endless):
+    """A byte now and then, for ever."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while True:
+            yield b" "
+            await asyncio.sleep(0.01)
+
+
+async def test_an_answer_that_drips_for_ever_has_a_limit_as_a_whole() -> None:
+    script = Script(httpx.Response(200, stream=Dripping()))
+    limits = Timeouts(whole=0.2)
+    transport = httpx.MockTransport(script)
+    async with ServalClient("https://serval.example", ApiKeyAuth("key"), limits, transport) as serval:
+        with pytest.raises(ServalUnreachable, match="no end"):
+            await serval.engines()

@@ -51,3 +51,9 @@ def test_a_manifest_of_something_else_is_refused_and_says_where(content: bytes, 
     assert KEY is not None
     with pytest.raises(ManifestInvalid, match=part):
         read_manifest(KEY, content)
+
+
+def test_json_deeper_than_python_reads_is_an_invalid_manifest() -> None:
+    assert KEY is not None
+    with pytest.raises(ManifestInvalid):
+        read_manifest(KEY, b"[" * 1_000_000)

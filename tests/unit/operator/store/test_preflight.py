@@ -108,3 +108,12 @@ async def test_a_mark_that_cannot_be_read_is_written_anew() -> None:
     memory.objects[OWNER] = b"garbage"
     assert await claimed(memory, US, NOON)
     assert b"cluster-a" in memory.objects[OWNER]
+
+
+@pytest.mark.parametrize("key", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"])
+def test_a_value_that_no_header_can_hold_is_named_by_its_key_alone(key: str) -> None:
+    good = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "key", "AWS_SESSION_TOKEN": "token\n"}
+    assert store_keys("store", secret(**good)).session_token == "token"
+    with pytest.raises(StoreMisconfigured, match=key) as refused:
+        store_keys("store", secret(**good | {key: "hidden\nline"}))
+    assert "hidden" not in str(refused.value)
