@@ -5,12 +5,13 @@ container runs, an InferenceService gets Revisions, traffic and a status, as KSe
 refuses to be lenient: a conversion reads the real archive and writes a real manifest, and a predictor "loads" only if
 the manifest that its environment names is in the store.
 
-Reading order: `api`, `converter`, `kubelet`, `knative`, `simulator`.
+Reading order: `api`, `converter`, `kubelet`, `kserve`, `knative`, `simulator`. `tests/support/calibration` holds it to
+what the real controllers were seen to do.
 """
 
-from tests.support.kube_simulator.converter import Store
+from tests.support.kube_simulator.converter import Converter, Store
 from tests.support.kube_simulator.simulator import KubeSimulator
 from tests.support.kube_simulator.world import Ending, World
 
-__all__ = ["Ending", "KubeSimulator", "Store", "World"]
+__all__ = ["Converter", "Ending", "KubeSimulator", "Store", "World"]
 """What tests use."""

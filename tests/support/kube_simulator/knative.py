@@ -13,11 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.support.kube_simulator.api import PODS, REVISIONS, SERVICES, Api, Json
+from tests.support.kube_simulator.kserve import TRUE, Memory, Told, status_of
 from tests.support.kube_simulator.kubelet import REVISION_LABEL, now
 from tests.support.kube_simulator.standard import in_standard_mode
 from tests.support.kube_simulator.world import World
+from tests.support.waiting import eventually
 
 TEMPLATE = "simulator/template"
+PATIENCE = 300.0
+"""Seconds that the activator holds a call."""
+UNSCHEDULABLE = "Unschedulable"
 GENERATION = "serving.knative.dev/configurationGeneration"
 INITIAL_SCALE = "autoscaling.knative.dev/initial-scale"
 MIN_SCALE = "autoscaling.knative.dev/min-scale"
@@ -28,8 +33,16 @@ class _Life:
     """What a Revision has been through."""
 
     ready: bool = False
-    failed: Json | None = None
+    """It was once; since then Ready says otherwise only if it failed."""
+    failed: Told | None = None
     """The condition Ready with which it failed."""
+    crashed: Told | None = None
+    """What Ready will say once its pod is gone."""
+    up: bool = False
+    """A pod of it is ready."""
+    looks: int = 0
+    held: int = 0
+    """Calls that wait for a pod: they count as traffic."""
     used: float = field(default_factory=time.monotonic)
     wanted: bool = False
     """Somebody calls, or its first pod is on its way."""
@@ -43,6 +56,8 @@ class Knative:
         self._world = world
         self._lives: dict[str, _Life] = {}
         self._told: dict[str, Json] = {}
+        self._memories: dict[str, Memory] = {}
+        self._named: dict[str, Memory] = {}
         self._templates: dict[str, tuple[str, str]] = {}
         self.created: list[str] = []
         """Every Revision that was ever made, in order: what A9 counts."""
@@ -51,6 +66,25 @@ class Knative:
         """Somebody calls a Revision: it wakes."""
         life = self._lives[revision]
         life.wanted, life.used, life.failed = True, time.monotonic(), None
+
+    async def ask(self, service: str, tag: str = "") -> str:
+        """One call to a service, or to the host of a tag: the Revision that answers, once it can.
+
+        As the activator does, it holds on to the Revision that it was sent to. Raises LookupError for an unknown host.
+        """
+        memory = self._named.get(service)
+        revision = memory.host(tag) if memory else None
+        if revision is None:
+            raise LookupError(f"no host {tag or 'of its own'} for {service}")
+        self.call(revision)
+        life = self._lives[revision]
+        life.held += 1
+        try:
+            await eventually(lambda: life.up, timeout=PATIENCE)
+        finally:
+            life.held -= 1
+        life.used = time.monotonic()
+        return revision
 
     async def tick(self, services: list[Json], revisions: list[Json], pods: list[Json]) -> None:
         """One look at everything."""
@@ -65,7 +99,7 @@ class Knative:
                 continue
             for revision in mine:
                 await self._run(revision, mine, of_revision.get(revision["metadata"]["name"], []))
-            await self._tell_service(service, mine)
+            await self._tell_service(service, mine, of_revision.get(mine[-1]["metadata"]["name"], []))
 
     async def _new_revision(self, service: Json, mine: list[Json]) -> None:
         generation = _generation(mine[-1]) + 1 if mine else 1
@@ -116,10 +150,16 @@ class Knative:
         name = revision["metadata"]["name"]
         life = self._lives.setdefault(name, _Life())
         alive = [pod for pod in own if "deletionTimestamp" not in pod["metadata"]]
-        if revision["metadata"]["annotations"].get(INITIAL_SCALE) == "0" and life.failed is None:
+        life.looks += 1
+        if _starts_asleep(revision) and life.looks > 2:
             life.ready = True
+        was_up, life.up = life.up, False
         for pod in alive:
             self._learn(life, pod)
+        if not alive and life.crashed is not None:
+            life.failed, life.crashed = life.crashed, None
+        if life.up and not was_up:
+            life.used = time.monotonic()
         if self._held(revision, mine):
             life.wanted, life.used = True, time.monotonic()
         if life.wanted and not alive and life.failed is None:
@@ -133,70 +173,59 @@ class Knative:
         status = pod["status"]
         conditions = {one["type"]: one for one in status.get("conditions", [])}
         if conditions.get("Ready", {}).get("status") == "True":
-            life.ready, life.failed = True, None
+            life.ready, life.up, life.failed, life.crashed = True, True, None, None
             return
-        if conditions.get("PodScheduled", {}).get("status") == "False" and not life.ready:
-            life.failed = {"reason": "Unschedulable", "message": conditions["PodScheduled"]["message"]}
+        if conditions.get("PodScheduled", {}).get("status") == "False":
+            if not self._world.always_schedulable:
+                life.failed = Told("False", UNSCHEDULABLE)
             return
-        if life.failed is not None and life.failed["reason"] == "Unschedulable":
+        if life.failed is not None and life.failed.reason == UNSCHEDULABLE:
             life.failed = None
         containers: list[Json] = status.get("containerStatuses") or [{}]
         ended = containers[0].get("lastState", {}).get("terminated")
         if ended:
-            code = ended["exitCode"]
-            life.failed = {
-                "reason": f"ExitCode{code}",
-                "message": f"Container failed with: {ended['message']}",
-            }
+            told = Told("False", f"ExitCode{ended['exitCode']}")
+            # Of a Revision that counts as ready, Knative notices a crash only when its Deployment changes.
+            life.crashed, life.failed = (told, None) if life.ready else (None, told)
 
     def _sleeps(self, revision: Json, life: _Life, mine: list[Json]) -> bool:
-        serving = self._serving(mine)
-        newest = mine[-1]["metadata"]["name"]
-        name = revision["metadata"]["name"]
-        if serving is not None and name not in (serving, newest):
-            return time.monotonic() - life.used > self._world.linger
-        return life.ready and time.monotonic() - life.used > self._world.idle
+        name, quiet = revision["metadata"]["name"], time.monotonic() - life.used
+        if life.held:
+            return False
+        if name in self._routed(mine):
+            return life.ready and quiet > self._world.idle
+        # The newest one is waited for as long as it has not been ready.
+        return (life.ready or name != mine[-1]["metadata"]["name"]) and quiet > self._world.linger
 
     def _held(self, revision: Json, mine: list[Json]) -> bool:
         """Whether the autoscaler may not go to zero: a least scale counts while traffic can reach the Revision."""
-        reachable = revision["metadata"]["name"] in (self._serving(mine), mine[-1]["metadata"]["name"])
+        reachable = revision["metadata"]["name"] in {*self._routed(mine), mine[-1]["metadata"]["name"]}
         return reachable and revision["metadata"]["annotations"].get(MIN_SCALE, "0") != "0"
 
-    def _serving(self, mine: list[Json]) -> str | None:
-        """The newest Revision that has been ready: traffic never goes back by itself."""
-        names = [one["metadata"]["name"] for one in mine]
-        return next((name for name in reversed(names) if self._lives.setdefault(name, _Life()).ready), None)
+    def _routed(self, mine: list[Json]) -> set[str]:
+        """The Revisions that have traffic; the newest one before any had."""
+        memory = self._named.get(_service_of(mine[-1]) or "")
+        return (memory.routed() if memory else set()) or {mine[-1]["metadata"]["name"]}
 
     async def _tell_revision(self, name: str, life: _Life, awake: bool) -> None:
-        if life.failed is not None:
-            ready = {"status": "False", **life.failed}
-        else:
-            ready = {"status": "True" if life.ready else "Unknown"}
-        active = {"status": "True"} if awake else {"status": "False", "reason": "NoTraffic"}
-        await self._tell(
-            REVISIONS, name, {"conditions": [{"type": "Ready", **ready}, {"type": "Active", **active}]}
-        )
+        told = [self._ready(name).condition("Ready"), _active(life, awake).condition("Active")]
+        await self._tell(REVISIONS, name, {"conditions": told})
 
-    async def _tell_service(self, service: Json, mine: list[Json]) -> None:
-        name, namespace = service["metadata"]["name"], service["metadata"]["namespace"]
-        newest, serving = mine[-1]["metadata"]["name"], self._serving(mine)
-        life = self._lives[newest]
+    def _ready(self, name: str) -> Told:
+        life = self._lives[name]
         if life.failed is not None:
-            ready = {"status": "False", "reason": "RevisionFailed", "message": life.failed["message"]}
-        else:
-            ready = {"status": "True" if serving == newest else "Unknown"}
-        predictor: Json = {"latestCreatedRevision": newest}
-        if serving is not None:
-            predictor |= {
-                "latestReadyRevision": serving,
-                "latestRolledoutRevision": serving,
-                "traffic": [{"revisionName": serving, "percent": 100, "latestRevision": serving == newest}],
-            }
-        host = f"{name}-predictor.{namespace}.svc.cluster.local"
-        conditions = [{"type": kind, **ready} for kind in ("PredictorReady", "Ready")]
-        status: Json = {"conditions": conditions, "components": {"predictor": predictor}}
-        if serving is not None:
-            status |= {"url": f"http://{host}", "address": {"url": f"http://{host}"}}
+            return life.failed
+        if life.ready:
+            return TRUE
+        return Told("Unknown", "ResolvingDigests" if life.looks <= 1 else "Deploying")
+
+    async def _tell_service(self, service: Json, mine: list[Json], pods: list[Json]) -> None:
+        name, newest = service["metadata"]["name"], mine[-1]["metadata"]["name"]
+        memory = self._memories.setdefault(service["metadata"]["uid"], Memory())
+        self._named[name] = memory
+        status = status_of(service, memory, newest, self._ready, pods)
+        if url := status.get("url"):
+            status["address"] = {"url": url}
         await self._tell(SERVICES, name, status)
 
     async def _tell(self, kind: str, name: str, status: Json) -> None:
@@ -211,10 +240,26 @@ class Knative:
         await self._api.set_status(kind, name, stamped)
 
 
+def _starts_asleep(revision: Json) -> bool:
+    asleep: bool = revision["metadata"]["annotations"].get(INITIAL_SCALE) == "0"
+    return asleep
+
+
+def _active(life: _Life, awake: bool) -> Told:
+    if life.up:
+        return TRUE
+    if life.looks <= 1:
+        return Told("Unknown", "Deploying")
+    return Told("Unknown", "Queued") if awake or life.wanted else Told("False", "NoTraffic")
+
+
 def template_hash(service: Json) -> str:
     """Of everything that KServe copies into the revision template."""
     metadata = service["metadata"]
-    copied = [service["spec"], metadata.get("annotations"), metadata.get("labels")]
+    predictor = {
+        key: value for key, value in service["spec"]["predictor"].items() if key != "canaryTrafficPercent"
+    }
+    copied = [predictor, metadata.get("annotations"), metadata.get("labels")]
     return hashlib.sha256(json.dumps(copied, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -255,7 +300,7 @@ def _owner(item: Json) -> Json:
 def _pod(revision: Json, number: int) -> Json:
     metadata = revision["metadata"]
     containers = [
-        {key: one[key] for key in ("name", "image", "args", "env") if key in one}
+        {key: one[key] for key in ("name", "image", "args", "env", "securityContext") if key in one}
         for one in revision["spec"]["containers"]
     ]
     owner = _owner({**revision, "apiVersion": "serving.knative.dev/v1", "kind": "Revision"})

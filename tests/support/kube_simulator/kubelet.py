@@ -140,9 +140,9 @@ class Kubelet:
         await self._api.set_status(
             PODS, name, _status(container, "Running", {"running": {"startedAt": now()}})
         )
-        await asyncio.sleep(self._world.load)
-        await self._world.loads_may_end.wait()
         given = environment(container)
+        await asyncio.sleep(self._world.load_of(given) if self._world.load_of else self._world.load)
+        await self._world.loads_may_end.wait()
         ending = self._world.load_ending(given)
         if ending is None:
             ending = await asyncio.to_thread(self._converter.loadable, given)

@@ -40,6 +40,9 @@ class World:
     load: float = 0.1
     """From a started container to a ready predictor."""
 
+    load_of: Callable[[dict[str, str]], float] | None = None
+    """Given a predictor's environment: another length of its load."""
+
     idle: float = float("inf")
     """From a pod's readiness or last call to its removal; infinite: pods stay."""
 
@@ -51,6 +54,10 @@ class World:
 
     nodes: int = 100
     """Pods of predictors that find a node at once. 0: everything stays Pending."""
+
+    always_schedulable: bool = False
+    """Knative's `pod-is-always-schedulable`: false, as where nobody set it, and a Revision is not Ready while its only
+    pod has no node."""
 
     conversions_may_end: asyncio.Event = field(default_factory=_set)
     """Cleared: converters start and do not end."""
