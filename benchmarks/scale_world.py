@@ -7,6 +7,8 @@ The operator is a process of its own, bound to one core, so that its time is wha
 import asyncio
 import json
 import os
+import signal
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -29,7 +31,8 @@ OPERATOR = "serval-live-operator"
 
 @contextmanager
 def servers() -> Iterator[tuple[ControlPlane, S3Server, Path]]:
-    """A control plane with our kinds, an S3 server, and a folder that goes with them."""
+    """A control plane with our kinds, an S3 server, and a folder that goes with them, also where we are told to end."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         (folder / "plane").mkdir()
