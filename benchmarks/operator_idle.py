@@ -1,8 +1,8 @@
 """What an operator with 1,000 idle engines writes to the API in ten minutes, and how much memory it holds.
 
 A real etcd, API server and S3 server; Serval and KServe's controllers as in the tests. The operator is a process of its
-own with its default waits but a sweep each minute, so that ten minutes hold ten sweeps. Idle begins when every engine is
-told to sleep or to serve: pods are not watched, so that a pod's end is written down at the next sweep, once, and belongs
+own with its default waits but a sweep each minute, so that ten minutes hold ten. Idle begins when every engine is
+told to sleep or to serve: pods are not watched, so that a pod's end is written down at the next sweep, and belongs
 to the call before it.
 """
 
@@ -24,7 +24,7 @@ AWAKE = max(1, ENGINES // 50)
 """Engines that keep a pod (minReplicas 1): a pod that runs on must cost no write either."""
 ASLEEP = ENGINES - AWAKE
 SETTLING = 75.0
-"""Seconds from the last engine that is told to sleep to the first counted one: the next sweep tells it of the source."""
+"""Seconds from the last engine that is told to sleep to the first counted one: the next sweep tells the source."""
 MINUTES = float(os.environ.get("SERVAL_LIVE_BENCH_IDLE_MINUTES", "10"))
 
 
