@@ -110,6 +110,11 @@ class ServeSettings:
     device: str = setting(
         "auto", "Where to compute; auto takes a GPU if there is one.", choices=("auto", "cpu", "cuda")
     )
+    device_index: str = setting(
+        "",
+        "GPUs that each get a copy of the model and share the work, such as 0,1; empty takes all that are visible.",
+        why="A container sees only the GPUs that its pod asked for.",
+    )
     compute_type: str = setting(
         "default",
         "CTranslate2 compute type; default keeps the model's own.",
@@ -121,7 +126,9 @@ class ServeSettings:
         why="CTranslate2 itself stops at AVX2 on AMD.",
         choices=("auto", "default", "generic", "avx", "avx2", "avx512"),
     )
-    inter_threads: int = setting(0, "Batches computed at the same time; 0 chooses from the cgroup's cores.")
+    inter_threads: int = setting(
+        0, "Batches computed at the same time, on each GPU; 0 chooses from the cgroup's cores."
+    )
     intra_threads: int = setting(0, "Threads of one batch on a CPU; 0 chooses from the cgroup's cores.")
 
     allow_any_pair: bool = setting(
@@ -212,6 +219,11 @@ class ServeSettings:
     )
 
     @property
+    def gpus(self) -> tuple[int, ...]:
+        """Numbers of the wanted GPUs; empty for all."""
+        return tuple(map(int, filter(None, self.device_index.split(","))))
+
+    @property
     def name(self) -> str:
         """The v2 model name that is served."""
         return self.model_name or self.engine_id or "nllb"
@@ -239,6 +251,10 @@ class ServeSettings:
                 raise UsageError(f"{flag(name)} must be at least 1.")
         if self.beam_size > self.max_beam_size:
             raise UsageError(f"--beam-size {self.beam_size} is above --max-beam-size {self.max_beam_size}.")
+        if not re.fullmatch(r"(\d{1,3}(,\d{1,3})*)?", self.device_index):
+            raise UsageError(f"--device-index must be numbers such as 0,1, not '{self.device_index}'.")
+        if len(set(self.gpus)) < len(self.gpus):
+            raise UsageError(f"--device-index names a GPU twice: {self.device_index}.")
         if self.trace_ratio > 1:
             raise UsageError(f"--trace-ratio must be at most 1, but is {self.trace_ratio}.")
         if self.trace_endpoint and not self.trace_endpoint.startswith(("http://", "https://")):

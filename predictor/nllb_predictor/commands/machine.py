@@ -41,6 +41,8 @@ def devices(settings: ServeSettings) -> list[Fact]:
     gpus = ctranslate2.get_cuda_device_count()
     try:
         device = hardware.choose_device(settings.device, gpus)
+        if device == "cuda":
+            hardware.choose_gpus(settings.gpus, gpus)
     except DeviceMissing as error:
         return [Fact("device", Grade.BAD, error.message, error.hint)]
     supported = ctranslate2.get_supported_compute_types(device)

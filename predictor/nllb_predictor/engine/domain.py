@@ -101,5 +101,8 @@ class EngineInfo:
     requested_compute_type: str
     isa: str
     inter_threads: int
+    """Batches at the same time, on all devices together."""
     intra_threads: int
     max_positions: int
+    gpus: tuple[int, ...] = ()
+    """Numbers of the GPUs that have a copy of the model."""

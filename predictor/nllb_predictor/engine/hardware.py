@@ -68,7 +68,7 @@ def threads(inter: int, intra: int, device: str, available: int) -> Threads:
     On a CPU two batches at a time, each over all cores: what one of them does on a single core, or waits for, the
     other one fills, and a batch that is alone still has every core. Measured on two cores: as quick as one thread for
     each of two batches where many wait, as quick as two threads for one batch where one does. On a GPU one batch at a
-    time, and CPU threads hardly matter.
+    time, each GPU for itself, and CPU threads hardly matter.
     """
     if device == "cuda":
         return Threads(inter or 1, intra or 1)
@@ -136,6 +136,18 @@ def choose_device(wanted: str, gpus: int) -> str:
     if wanted == "auto":
         return "cuda" if gpus else "cpu"
     return wanted
+
+
+def choose_gpus(wanted: tuple[int, ...], gpus: int) -> list[int]:
+    """Numbers of the GPUs that each get a copy of the model: the wanted ones, or all that this process may see. Raises
+    DeviceMissing for one that is not there."""
+    missing = [number for number in wanted if number >= gpus]
+    if missing:
+        raise DeviceMissing(
+            f"There is no GPU {missing[0]}; this process sees {gpus}, counted from 0.",
+            hint="How many does the pod ask for?",
+        )
+    return list(wanted) or list(range(gpus))
 
 
 def choose_compute_type(wanted: str, supported: Callable[[], set[str]]) -> str:

@@ -50,7 +50,9 @@ class TranslationEngine:
         hardware.prepare_isa(settings.cpu_isa)
         import ctranslate2
 
-        device = hardware.choose_device(settings.device, ctranslate2.get_cuda_device_count())
+        gpus = ctranslate2.get_cuda_device_count()
+        device = hardware.choose_device(settings.device, gpus)
+        chosen = hardware.choose_gpus(settings.gpus, gpus) if device == "cuda" else [0]
         threads = hardware.threads(settings.inter_threads, settings.intra_threads, device, hardware.cores())
         compute_type = hardware.choose_compute_type(
             settings.compute_type, lambda: set(ctranslate2.get_supported_compute_types(device))
@@ -59,6 +61,7 @@ class TranslationEngine:
             translator = ctranslate2.Translator(
                 str(folder),
                 device=device,
+                device_index=chosen,
                 compute_type=compute_type,
                 inter_threads=threads.inter,
                 intra_threads=threads.intra,
@@ -70,9 +73,10 @@ class TranslationEngine:
             compute_type=translator.compute_type,
             requested_compute_type=settings.compute_type,
             isa=hardware.instruction_set(device),
-            inter_threads=threads.inter,
+            inter_threads=threads.inter * len(chosen),
             intra_threads=threads.intra,
             max_positions=MAX_POSITIONS,
+            gpus=tuple(chosen) if device == "cuda" else (),
         )
         return cls(translator, info, Vocabulary(folder))
 

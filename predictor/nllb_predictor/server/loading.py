@@ -74,6 +74,7 @@ class Loaded:
             "requestedComputeType": self.info.requested_compute_type,
             "computeType": self.info.compute_type,
             "device": self.info.device,
+            "gpus": ",".join(map(str, self.info.gpus)),
             "isa": self.info.isa,
             "interThreads": self.info.inter_threads,
             "intraThreads": self.info.intra_threads,

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from nllb_predictor.engine import hardware
-from nllb_predictor.errors import DeviceMissing
+from nllb_predictor.errors import DeviceMissing, UsageError
+from nllb_predictor.settings import ServeSettings
 from tests.support.cases import case
 
 
@@ -53,6 +54,21 @@ def test_a_gpu_is_taken_if_there_is_one_and_demanded_only_where_it_is() -> None:
     assert hardware.choose_device("cpu", gpus=1) == "cpu"
     with pytest.raises(DeviceMissing):
         hardware.choose_device("cuda", gpus=0)
+
+
+def test_each_visible_gpu_gets_a_copy_unless_some_are_named() -> None:
+    assert hardware.choose_gpus((), gpus=3) == [0, 1, 2]
+    assert hardware.choose_gpus((2, 0), gpus=3) == [2, 0]
+    with pytest.raises(DeviceMissing, match="GPU 3"):
+        hardware.choose_gpus((0, 3), gpus=3)
+
+
+def test_named_gpus_are_numbers_each_once() -> None:
+    assert ServeSettings(device_index="0,2").gpus == (0, 2)
+    assert ServeSettings().gpus == ()
+    for wrong in ("a", "0,", "0;1", "-1", "1,1"):
+        with pytest.raises(UsageError, match="--device-index"):
+            ServeSettings(device_index=wrong)
 
 
 CPU = {"float32", "int8", "int8_float32", "int16"}
