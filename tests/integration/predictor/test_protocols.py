@@ -1,11 +1,9 @@
 """One process, four clients: the same request has the same answer over v1, v2 JSON, v2 binary and gRPC."""
 
 import asyncio
-import contextlib
 import gzip
 import json
 import struct
-import threading
 from typing import Any
 
 import grpc
@@ -263,31 +261,23 @@ def test_metrics_count_calls_by_outcome_and_tell_the_phases(pair_predictor: Pred
     assert float(numbers['serval_live_phase_seconds{phase="load"}']) > 0
 
 
-async def test_liveness_answers_while_the_engine_is_full(any_pair_predictor: Predictor) -> None:
-    """The bound is generous since the machine is shared; a blocked loop would answer only after the translations."""
-    stop = threading.Event()
+async def test_liveness_is_answered_many_times_while_long_calls_run(any_pair_predictor: Predictor) -> None:
+    """Counted and not timed, since the machine is shared: a blocked loop answers once or twice, when a call is done."""
     texts = [verse.source for verse in references("greedy") if verse.source_language == "eng_Latn"]
-    request = body(texts[:32])
-
-    async def load(client: httpx.AsyncClient) -> None:
-        while not stop.is_set():
-            await client.post(f"/v2/models/{SERVICE}/infer", json=request)
-
+    request = body(texts[:40], outputs=[{"name": "translation_result"}], parameters={"timeout_ms": 300_000})
+    path = f"/v2/models/{SERVICE}/infer"
     async with (
-        httpx.AsyncClient(base_url=any_pair_predictor.url, timeout=120) as busy,
-        httpx.AsyncClient(base_url=any_pair_predictor.url, timeout=2) as probe,
+        httpx.AsyncClient(base_url=any_pair_predictor.url, timeout=None) as busy,
+        httpx.AsyncClient(base_url=any_pair_predictor.url, timeout=None) as probe,
     ):
-        work = [asyncio.create_task(load(busy)) for _ in range(4)]
-        try:
-            for _ in range(20):
-                assert (await probe.get("/v2/health/live")).status_code == 200
-                assert (await probe.get("/v2/health/ready")).status_code == 200
-        finally:
-            stop.set()
-            for task in work:
-                task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.gather(*work)
+        work = [asyncio.create_task(busy.post(path, json=request)) for _ in range(2)]
+        answered = 0
+        while not any(call.done() for call in work):
+            for page in ("live", "ready"):
+                assert (await probe.get(f"/v2/health/{page}")).status_code == 200
+            answered += 1
+        assert {(await call).status_code for call in work} == {200}
+    assert answered >= 10
 
 
 async def test_concurrent_callers_get_their_own_answers(any_pair_predictor: Predictor) -> None:
