@@ -121,15 +121,15 @@ ON_THE_BENCH: Mapping[Permission, str] = {
         "inferenceservices", "update", KSERVE
     ): "somebody's plain write of a field of ours is taken back",
     Permission("revisions", "patch", KNATIVE): "a warm window holds a Revision; windows open by the minute",
-    Permission("events", "list", EVENTS): "a pod waits for a node; in the real cluster it seldom waits long enough",
+    Permission("events", "list", EVENTS): "a pod waits for a node; the real cluster may always have one",
     Permission("events", "get", EVENTS): "the same Event again: a status was lost with what had been told",
     Permission("events", "patch", EVENTS): "the same Event again is counted up",
     Permission(
         "configmaps", "get"
     ): "a store behind an authority of its own; the one in the cluster speaks HTTP",
 }
-"""Permissions that days on the real cluster need not see, and what needs them. Everything else that is granted has to be
-used by the tests on the real cluster."""
+"""Permissions that days on the real cluster need not see, and what needs them. Everything else that is granted has to
+be used by the tests on the real cluster."""
 
 
 def on_the_bench(grant: Permission) -> bool:
