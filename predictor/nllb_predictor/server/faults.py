@@ -13,6 +13,11 @@ from nllb_predictor import errors
 
 log = logging.getLogger(__name__)
 
+LONGEST_WORDS = 600
+"""Characters of a message or hint. Errors repeat what a caller sent, which may be megabytes, and gRPC clients drop a
+status of more than 8 KiB."""
+LONGEST_FIELD = 60
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -42,8 +47,10 @@ class Fault:
         return f"{self.reason}: {self.message}{hint}{where}"
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """Trailing gRPC metadata: what REST tells in body and headers."""
-        pairs = {"serval-live-reason": self.reason, "serval-live-field": self.field}
+        """Trailing gRPC metadata: what REST tells in body and headers. Metadata holds printable ASCII only, and gRPC
+        drops the whole status for anything else; the field is a name that a caller may have made up."""
+        field = self.field.encode("unicode_escape").decode("ascii")
+        pairs = {"serval-live-reason": self.reason, "serval-live-field": field}
         if self.retry_after is not None:
             pairs["retry-after"] = str(self.retry_after)
         return tuple((key, value) for key, value in pairs.items() if value)
@@ -79,7 +86,12 @@ TABLE: dict[type[errors.RequestError], _Row] = {
 
 def no_memory(error: BaseException) -> bool:
     """Whether Python itself found no memory for a request."""
-    return isinstance(error, MemoryError) or NO_THREAD in str(error)
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and NO_THREAD in str(error))
+
+
+def shortened(text: str, most: int = LONGEST_WORDS) -> str:
+    """The text, cut where it is longer."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def fault_of(error: BaseException) -> Fault:
@@ -90,7 +102,8 @@ def fault_of(error: BaseException) -> Fault:
     if isinstance(error, errors.RequestError):
         row = next((TABLE[kind] for kind in type(error).__mro__ if kind in TABLE), INTERNAL)
         retry_after = row.retry_after if error.retry_after is None else max(1, math.ceil(error.retry_after))
-        return Fault(row.status, row.code, error.reason, error.message, error.field, error.hint, retry_after)
+        words = shortened(error.message), shortened(error.field, LONGEST_FIELD), shortened(error.hint)
+        return Fault(row.status, row.code, error.reason, *words, retry_after)
     log.error("unforeseen error in a request", exc_info=error)
     return Fault(
         INTERNAL.status,

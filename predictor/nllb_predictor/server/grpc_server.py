@@ -11,10 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from nllb_predictor.errors import PayloadTooLarge
+from nllb_predictor.errors import BadRequest, PayloadTooLarge
 from nllb_predictor.server.faults import fault_of
 from nllb_predictor.server.model import LARGE, Asked, TruthfulDataPlane, computed
 from nllb_predictor.server.sdk import messages, services
@@ -63,6 +64,8 @@ class FaultInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
 
         async def told(request: Any, context: Any) -> Any:
             try:
+                if isinstance(request, BadRequest):
+                    raise request
                 return await method(request, context)
             except Exception as error:
                 if isinstance(error, grpc.aio.AbortError):
@@ -72,9 +75,22 @@ class FaultInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc]
 
         return grpc.unary_unary_rpc_method_handler(
             told,
-            request_deserializer=handler.request_deserializer,
+            request_deserializer=handler.request_deserializer and _read(handler.request_deserializer),
             response_serializer=handler.response_serializer,
         )
+
+
+def _read(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """Bytes that are no message become a BadRequest for the method to raise: gRPC itself would log a traceback and tell
+    the caller UNKNOWN."""
+
+    def read(data: bytes) -> Any:
+        try:
+            return deserialize(data)
+        except DecodeError as error:
+            return BadRequest(f"The request is not a message of this method: {error}.")
+
+    return read
 
 
 class HealthServicer(health_pb2_grpc.HealthServicer):  # type: ignore[misc]

@@ -91,7 +91,11 @@ class NllbModel(Model):  # type: ignore[misc]
         """Translate one call. Raises RequestError's family."""
         with self._lifecycle.request() as loaded:
             asks = outputs.asked_outputs(payload.call.outputs)
-            request = contract.request_of(payload.call, self._defaults, outputs.wants_of(asks), payload.rows)
+            call, wants = payload.call, outputs.wants_of(asks)
+            elements = sum(len(tensor.data) for tensor in call.inputs)
+            request = await computed(
+                elements > LARGE // 8, lambda: contract.request_of(call, self._defaults, wants, payload.rows)
+            )
             asks = outputs.with_count(asks, request.options.hypotheses)
             results: list[Translation] = await loaded.service.translate(request)
             metrics.SEGMENTS.inc(len(results))

@@ -128,3 +128,30 @@ def test_a_path_or_method_that_does_not_exist_has_a_typed_body(any_pair_predicto
     assert httpx.get(any_pair_predictor.url + "/v3").json()["reason"] == "UnknownModel"
     wrong = httpx.get(any_pair_predictor.url + f"/v2/models/{SERVICE}/infer")
     assert (wrong.status_code, wrong.json()["reason"]) == (405, "BadRequest")
+
+
+async def test_a_name_that_no_metadata_can_hold_is_refused_in_words(stub: Any) -> None:
+    request = grpc_request(SERVICE)
+    request.inputs.add(name="täxt\n", datatype="BYTES", shape=[0])
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await stub.ModelInfer(request)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "täxt" in (refused.value.details() or "")
+
+
+async def test_a_name_of_a_megabyte_is_refused_in_words(stub: Any) -> None:
+    request = grpc_request(SERVICE)
+    request.inputs.add(name="täxt" * 250_000, datatype="ö" * 250_000, shape=[0])
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await stub.ModelInfer(request)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize("method", ["ModelInfer", "ModelReady", "ModelStatistics"])
+async def test_bytes_that_are_no_message_are_a_bad_request(
+    any_pair_predictor: Predictor, method: str
+) -> None:
+    async with grpc.aio.insecure_channel(any_pair_predictor.grpc_address) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await channel.unary_unary(f"/inference.GRPCInferenceService/{method}")(b"\x0a\x02\xff")
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT

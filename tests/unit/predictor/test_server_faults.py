@@ -63,3 +63,23 @@ def test_an_estimated_time_to_wait_goes_before_the_usual_one_in_whole_seconds() 
     fault = fault_of(errors.Overloaded("full", retry_after=12.2))
     assert fault.headers() == {"retry-after": "13"}
     assert dict(fault.metadata())["retry-after"] == "13"
+
+
+def test_words_of_a_caller_do_not_make_a_refusal_a_lack_of_memory() -> None:
+    assert fault_of(errors.BadRequest("There is no parameter 'can't start new thread'.")).status == 400
+
+
+def test_what_a_caller_sent_is_repeated_in_part_only() -> None:
+    long = "é\n" * 4_000_000
+    fault = fault_of(errors.BadRequest(f"There is no {long}.", field=long, hint=long))
+    assert all(len(words) <= 600 for words in fault.body().values())
+    assert fault.body()["error"].startswith("There is no é")
+
+
+@pytest.mark.parametrize("field", ["täxt", "a\nb", "\U0001f600", "\x00"])
+def test_a_made_up_name_can_stand_in_grpc_metadata(field: str) -> None:
+    [told] = [
+        value for key, value in fault_of(errors.BadRequest("No.", field=field)).metadata() if "field" in key
+    ]
+    assert told.isascii()
+    assert told.isprintable()

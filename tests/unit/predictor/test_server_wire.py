@@ -131,6 +131,7 @@ MALFORMED_V2: dict[str, tuple[Any, str]] = {
     "boolean shape": ({"inputs": [TEXT | {"shape": [True]}]}, "text"),
     "wide shape": ({"inputs": [TEXT | {"shape": [1, 2], "data": ["a", "b"]}]}, "text"),
     "flat shape": ({"inputs": [TEXT | {"shape": []}]}, "text"),
+    "a thousand huge dimensions": ({"inputs": [TEXT | {"shape": [2**62] * 1000}]}, "text"),
     "wrong datatype": ({"inputs": [TEXT | {"datatype": "INT32"}]}, "text"),
     "no datatype": ({"inputs": [TEXT | {"datatype": None}]}, "text"),
     "no text": ({"inputs": [TEXT | {"name": "source_language"}]}, "text"),
@@ -139,6 +140,10 @@ MALFORMED_V2: dict[str, tuple[Any, str]] = {
     "inputs no list": ({"inputs": {"text": "x"}}, "inputs"),
     "input no object": ({"inputs": ["x"]}, "inputs"),
     "two languages for three texts": ({"inputs": [THREE_TEXTS, TWO_TARGETS]}, "target_language"),
+    "more terms than are looked for": (
+        {"inputs": [TEXT, TEXT | {"name": "protected_terms", "shape": [1001], "data": ["x"] * 1001}]},
+        "protected_terms",
+    ),
     "unknown parameter": ({"inputs": [TEXT], "parameters": {"beamsize": 1}}, "beamsize"),
     "parameter of a wrong kind": ({"inputs": [TEXT], "parameters": {"beam_size": "4"}}, "beam_size"),
     "boolean for a number": ({"inputs": [TEXT], "parameters": {"beam_size": True}}, "beam_size"),
@@ -415,3 +420,8 @@ def test_a_v1_answer_lists_hypotheses_where_several_were_asked_for() -> None:
         {"translation": ["Luz.", "La luz."], "hypothesis_count": 2, "token_count": [4, 3]},
         {"translation": ["", ""], "hypothesis_count": 1, "token_count": [0, 0]},
     ]
+
+
+def test_a_header_of_more_digits_than_python_reads_is_a_bad_request() -> None:
+    with pytest.raises(BadRequest):
+        rest_v2.decode(b"{}", {rest_v2.JSON_LENGTH: "9" * 5000})

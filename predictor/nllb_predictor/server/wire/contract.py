@@ -51,6 +51,9 @@ DETERMINISTIC = "deterministic"
 PRIORITY = "priority"
 PARAMETERS = (BEAM_SIZE, HYPOTHESES, TIMEOUT, SPLIT, LINES, COPY, DETERMINISTIC, PRIORITY)
 
+MOST_TERMS = 1000
+"""Protected terms of one call. Each is looked for in each of its texts."""
+
 PROTOCOL_PARAMETERS = frozenset({"binary_data", "binary_data_output", "content_type"})
 """Sent by clients on their own account; they change no translation."""
 
@@ -148,8 +151,15 @@ def row_values(tensor: Tensor | None, count: int) -> tuple[str | None, ...]:
 
 
 def terms_of(tensor: Tensor | None) -> tuple[str, ...]:
-    """The protected terms, each once. Raises BadRequest for a blank one, which would protect nothing."""
+    """The protected terms, each once. Raises BadRequest for a blank one, which would protect nothing, and for more than
+    can be looked for in each text."""
     terms = column(tensor) if tensor is not None else ()
+    if len(terms) > MOST_TERMS:
+        raise BadRequest(
+            f"One call may name {MOST_TERMS} protected terms, not {len(terms)}.",
+            field=TERMS.name,
+            hint="Send those that stand in its texts.",
+        )
     if any(not term.strip() for term in terms):
         raise BadRequest("A protected term is blank.", field=TERMS.name)
     return tuple(dict.fromkeys(terms))
@@ -209,6 +219,6 @@ def require_known(name: str, known: Iterable[str], kind: str) -> None:
     words = list(known)
     if name in words:
         return
-    near = difflib.get_close_matches(name, words, n=1)
+    near = difflib.get_close_matches(name[:60], words, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(words)}."
     raise BadRequest(f"There is no {kind} '{name[:60]}'.", field=name[:60], hint=hint)

@@ -4,6 +4,7 @@ A body is judged by what it is, not by its content type, since common clients se
 raises anything but BadRequest and PayloadTooLarge.
 """
 
+import re
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -24,6 +25,9 @@ from nllb_predictor.server.wire.tensors import (
 
 JSON_LENGTH = "inference-header-content-length"
 """Header of the binary extension: how many bytes of the body are JSON."""
+
+DIGITS = re.compile(r"[0-9]{1,18}")
+"""Python reads no number of thousands of digits."""
 
 BINARY_SIZE = "binary_data_size"
 BINARY_OUTPUT = "binary_data_output"
@@ -90,7 +94,7 @@ def _parts(body: bytes, header: str) -> tuple[bytes, bytes]:
     """JSON and binary part of a body."""
     if not header:
         return body, b""
-    if not (header.isascii() and header.isdecimal()) or int(header) > len(body):
+    if not DIGITS.fullmatch(header) or int(header) > len(body):
         raise BadRequest(
             f"The header {JSON_LENGTH} says {header[:20]}, the body has {len(body)} bytes.",
             hint="It counts the bytes of the JSON before the binary data.",

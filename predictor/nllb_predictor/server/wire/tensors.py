@@ -15,6 +15,9 @@ from nllb_predictor.errors import BadRequest
 Parameter = bool | int | float | str
 Value = str | float | int
 
+MOST_DIMENSIONS = 8
+"""No input has more than two; up to here the message tells the shape that was sent."""
+
 
 @dataclass(frozen=True)
 class Tensor:
@@ -26,7 +29,13 @@ class Tensor:
     data: tuple[Value, ...]
 
     def checked(self) -> "Tensor":
-        """Itself, if the shape fits the data. Raises BadRequest naming both."""
+        """Itself, if the shape fits the data. Raises BadRequest naming both. The product of a million dimensions would
+        keep the process busy for minutes, and is a number that Python does not print."""
+        if len(self.shape) > MOST_DIMENSIONS:
+            raise BadRequest(
+                f"The shape has {len(self.shape)} dimensions; one has at most {MOST_DIMENSIONS}.",
+                field=self.name,
+            )
         if any(size < 0 for size in self.shape):
             raise BadRequest(f"The shape {list(self.shape)} has a negative dimension.", field=self.name)
         elements = math.prod(self.shape)
