@@ -134,18 +134,22 @@ class Scheduler:
         with self._changed:
             return len(self._queue)
 
+    def refuse_oversized(self, segments: int) -> None:
+        """Raises BadRequest for more segments than one call may ever hold."""
+        if segments > self._limits.queue:
+            raise BadRequest(
+                f"One call may hold {self._limits.queue} segments, not {segments}.",
+                field="text",
+                hint="Send several calls, or raise --max-queue-segments.",
+            )
+
     @contextmanager
     def admit(self, admission: Admission) -> Iterator["Ticket"]:
         """Let a call in, or refuse it at once. What it runs is dropped when the block ends.
 
         Raises Overloaded, ShuttingDown, and BadRequest for a call that could never fit.
         """
-        if admission.segments > self._limits.queue:
-            raise BadRequest(
-                f"One call may hold {self._limits.queue} segments, not {admission.segments}.",
-                field="text",
-                hint="Send several calls, or raise --max-queue-segments.",
-            )
+        self.refuse_oversized(admission.segments)
         with self._changed:
             self._refuse_if_closed()
             self._refuse_if_hopeless(admission)

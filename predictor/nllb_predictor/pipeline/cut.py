@@ -5,7 +5,7 @@ list marks. What has no letters of its own is no sentence: the model would make 
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import regex
@@ -17,7 +17,7 @@ from nllb_predictor.text.protect import Found, Kind, protected_spans
 from nllb_predictor.text.reading import Reading
 from nllb_predictor.text.scripts import has_letters
 from nllb_predictor.text.sentences import sentences
-from nllb_predictor.text.spans import Span
+from nllb_predictor.text.spans import Span, Spans
 
 LIST_MARK = regex.compile(r"(?:[-*•‣·–—]|\(?\d+\))\s+")
 """At the beginning of a sentence; a number with a full stop may as well be an ordinal (German `3. Mose`)."""
@@ -36,7 +36,7 @@ class Sentence:
 def cut(text: str, code: str, options: Options, whole: bool) -> list[Sentence]:
     """The sentences of a segment in a language, in order. `whole`: it stays one, less the markup at its ends."""
     found = protected_spans(text, options.protected_terms)
-    kept = [each.span for each in found]
+    kept = Spans(each.span for each in found)
     if whole:
         pieces: Iterable[Reading] = [lines.one_line(Reading.of(text), kept)]
     elif options.lines is Lines.KEEP:
@@ -45,15 +45,25 @@ def cut(text: str, code: str, options: Options, whole: bool) -> list[Sentence]:
         pieces = lines.paragraphs(text, kept)
     split = options.split_sentences and not whole
     parts = [part for piece in pieces for part in (sentences(piece, code, kept) if split else [piece])]
-    trimmed = [_trimmed(part, found, options.copy_untranslatable) for part in parts]
+    by_span = {each.span: each for each in found}
+    trimmed = [_trimmed(part, _met(by_span, kept, part), options.copy_untranslatable) for part in parts]
     return [
-        Sentence(part, _protected(part, found), 1 if split else _count(part, code, kept, options))
+        Sentence(
+            part,
+            _protected(part, _met(by_span, kept, part)),
+            1 if split else _count(part, code, kept, options),
+        )
         for part in trimmed
         if _translatable(part, kept, options.copy_untranslatable)
     ]
 
 
-def _count(part: Reading, code: str, kept: Sequence[Span], options: Options) -> int:
+def _met(by_span: Mapping[Span, Found], kept: Spans, part: Reading) -> list[Found]:
+    """What of a segment's protected spans has a character in common with a part of it."""
+    return [by_span[span] for span in kept.met_by(part.place(0, len(part)))]
+
+
+def _count(part: Reading, code: str, kept: Spans, options: Options) -> int:
     alone = sentences(part, code, kept)
     return sum(_translatable(each, kept, options.copy_untranslatable) for each in alone)
 
@@ -96,9 +106,9 @@ def _text(reading: Reading, span: Span) -> str:
     return reading.text[index_of(reading, span.start) : index_of(reading, span.end)]
 
 
-def _translatable(reading: Reading, kept: Sequence[Span], copy: bool) -> bool:
+def _translatable(reading: Reading, kept: Spans, copy: bool) -> bool:
     """Whether anything is left for the model once the protected spans are gone."""
-    rest = without(reading, kept).text
+    rest = without(reading, kept.met_by(reading.place(0, len(reading)))).text
     return has_letters(rest) if copy else bool(rest.strip())
 
 

@@ -5,6 +5,7 @@ there is none, the share of the sentence must do. So every such span comes back 
 only its place can be wrong.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,7 @@ import regex
 from nllb_predictor.pipeline.units import Carried, Protected, Unit, Written
 from nllb_predictor.text.protect import Kind
 from nllb_predictor.text.scripts import UNSPACED
-from nllb_predictor.text.spans import Span
+from nllb_predictor.text.spans import Span, Spans
 
 WORD = regex.compile(r"[\p{L}\p{M}\p{N}'’_-]+")
 CLOSING = regex.compile(r"[\p{Pe}\p{Pf}.,;:!?…%]")
@@ -39,6 +40,7 @@ def put_in(unit: Unit, text: Written, typed: int = 0) -> Written:
     """The written text with all that the model did not read put in, behind the `typed` characters that the caller gave
     as its beginning. What the caller typed already is not put in again."""
     carried = list(text.carried)
+    words = _words_read(unit) if needs_attention(unit) else []
     insertions: list[Insertion] = []
     least = typed
     for each in unit.protected:
@@ -48,7 +50,7 @@ def put_in(unit: Unit, text: Written, typed: int = 0) -> Written:
         if own is not None:
             carried.append(Carried(each.span, own))
             continue
-        at = max(typed, _place(unit, text, each))
+        at = max(typed, _place(unit, text, each, words))
         if each.text.startswith(NESTED):
             at = least = max(least, at)
         insertions.append(Insertion(at, each))
@@ -66,9 +68,16 @@ def _typed_place(typed: str, wanted: str, taken: Sequence[Span]) -> Span | None:
     return None
 
 
-def _place(unit: Unit, text: Written, protected: Protected) -> int:
+def _words_read(unit: Unit) -> list[Span]:
+    """The words that the model reads, in order: the same for every span of the unit."""
+    hidden = Spans(each.span for each in unit.protected if not each.read)
+    places = (unit.reading.place(*match.span()) for match in WORD.finditer(unit.reading.text))
+    return [place for place in places if not hidden.met_by(place)]
+
+
+def _place(unit: Unit, text: Written, protected: Protected, words: Sequence[Span]) -> int:
     """Where in the model's text a span belongs."""
-    anchor = _anchor(unit, protected)
+    anchor = _anchor(unit, protected, words)
     token = _token_of(unit, text, anchor.word) if anchor else None
     if anchor is None or token is None:
         share = (protected.span.start - unit.span.start) / max(1, len(unit.raw))
@@ -85,18 +94,12 @@ class _Anchor:
     kind: Kind
 
 
-def _anchor(unit: Unit, protected: Protected) -> _Anchor | None:
+def _anchor(unit: Unit, protected: Protected, words: Sequence[Span]) -> _Anchor | None:
     """The word before a span, or, for what opens, the one behind; for what stands for a word, the one that no
     punctuation keeps it from."""
-    hidden = [each.span for each in unit.protected if not each.read]
-    read = [
-        place
-        for match in WORD.finditer(unit.reading.text)
-        for place in (unit.reading.place(*match.span()),)
-        if not any(each.meets(place) for each in hidden)
-    ]
-    before = next((place for place in reversed(read) if place.end <= protected.span.start), None)
-    after = next((place for place in read if place.start >= protected.span.end), None)
+    behind = bisect_right(words, protected.span.start, key=lambda word: word.end)
+    before = words[behind - 1] if behind else None
+    after = next((word for word in words[behind:] if word.start >= protected.span.end), None)
     following = _Anchor(after, Kind.BEFORE) if after else None
     if protected.kind is Kind.BEFORE or before is None:
         return following if protected.kind is not Kind.AFTER else None

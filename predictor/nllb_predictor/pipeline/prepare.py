@@ -19,6 +19,7 @@ from nllb_predictor.pipeline.units import Copied, Part, Prepared, Protected, Spa
 from nllb_predictor.text.languages import LanguagePair, Languages
 from nllb_predictor.text.normalise import normalised
 from nllb_predictor.text.reading import Reading
+from nllb_predictor.text.spans import Spans
 from nllb_predictor.text.tokenise import Encoded
 
 CHARACTERS_PER_TOKEN = 64
@@ -27,6 +28,9 @@ refused unread: normalising and tokenizing megabytes would keep the interpreter 
 
 WORD = regex.compile(r"[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}\u2019'.,:\-]*[\p{L}\p{M}\p{N}])?")
 DIGIT = regex.compile(r"\p{Nd}")
+
+MOST_PROTECTED = 1024
+"""Protected spans of one sentence; as many as it may have tokens."""
 
 SHOWN_CHARACTERS = 20
 """Of the unknown ones, in a warning's message; its detail has all."""
@@ -59,14 +63,20 @@ class Preparer:
         self._seen = seen
         self._unknown = tokenizer.role("unk_token")
 
-    def prepare(self, asks: Sequence[Ask], options: Options) -> list[Prepared]:
-        """Each segment with its parts, in order. Raises BadRequest's family, TextTooLong."""
+    def prepare(
+        self, asks: Sequence[Ask], options: Options, counted: Callable[[int], None] = lambda sentences: None
+    ) -> list[Prepared]:
+        """Each segment with its parts, in order. `counted` hears how many sentences there are so far, and may refuse
+        more by what it raises, before they cost anything. Raises BadRequest's family, TextTooLong."""
         pairs = [self._languages.pair(ask.source, ask.target) for ask in asks]
         self._refuse_unreadable(asks)
-        rows = [
-            [_unread(ask, pair, each) for each in sentences_of(ask, pair, options)]
-            for ask, pair in zip(asks, pairs, strict=True)
-        ]
+        rows: list[list[Unit]] = []
+        count = 0
+        for ask, pair in zip(asks, pairs, strict=True):
+            rows.append([_unread(ask, pair, each) for each in sentences_of(ask, pair, options)])
+            count += len(rows[-1])
+            counted(count)
+        _refuse_cluttered(rows)
         units = self._encoded([unit for row in rows for unit in row])
         readable = iter(self._readable(units, options.copy_untranslatable))
         prepared = []
@@ -120,20 +130,15 @@ class Preparer:
 
     def _told(self, unit: Unit) -> Unit:
         """The unit with its unknown characters as a warning; those of protected spans are nobody's loss."""
-        spans = [
-            span
-            for span in self._unknown_spans(unit)
-            if not any(each.span.meets(span) for each in unit.protected)
-        ]
+        kept = Spans(each.span for each in unit.protected)
+        spans = [span for span in self._unknown_spans(unit) if not kept.met_by(span)]
         unknown = [character for span in spans for character in _visible(unit, span)]
         self._seen(sum(not character.isspace() for character in unit.reading.text), unknown)
         return replace(unit, warnings=(*unit.warnings, *_unknown_warning(unit, unknown)))
 
     def _unreadable(self, unit: Unit, copy: bool) -> list[Protected]:
-        unknown = self._unknown_spans(unit)
-        lost = [
-            each for each in unit.protected if each.read and any(each.span.meets(span) for span in unknown)
-        ]
+        unknown = Spans(self._unknown_spans(unit))
+        lost = [each for each in unit.protected if each.read and unknown.met_by(each.span)]
         words = unknown_words(unit, unknown) if copy else []
         return sorted([*lost, *words], key=lambda each: each.span.start)
 
@@ -197,16 +202,33 @@ def _unread(ask: Ask, pair: LanguagePair, sentence: Sentence) -> Unit:
     )
 
 
+def _refuse_cluttered(rows: Sequence[Sequence[Unit]]) -> None:
+    """Raises TextTooLong for a sentence with more protected spans than can be put back in any time: each is looked for
+    in the translation, beside all the others."""
+    for index, row in enumerate(rows):
+        most = max((len(unit.protected) for unit in row), default=0)
+        if most > MOST_PROTECTED:
+            raise TextTooLong(
+                f"Segment {index} has a sentence with {most} placeholders, tags, emoji and terms; "
+                f"there may be {MOST_PROTECTED}.",
+                field="text",
+                hint="Send its sentences as segments of their own.",
+            )
+
+
 def unknown_words(unit: Unit, unknown: Sequence[Span]) -> list[Protected]:
     """The words that the model cannot read at all, where it can read the most of the sentence: names in a foreign
     script, numbers. A sentence that is mostly unknown has nothing to put them back into."""
+    known = Spans.of(unknown)
+    if not known:
+        return []
+    kept = Spans(each.span for each in unit.protected)
     words = [Span(*match.span()) for match in WORD.finditer(unit.reading.text)]
     places = [unit.reading.place(word.start, word.end) for word in words]
     lost = [
         (word, place)
         for word, place in zip(words, places, strict=True)
-        if _is_lost(word.of(unit.reading.text), place, unknown)
-        and not any(each.span.meets(place) for each in unit.protected)
+        if _is_lost(word.of(unit.reading.text), place, known.met_by(place)) and not kept.met_by(place)
     ]
     if 2 * len(lost) > len(words):
         return []
@@ -221,7 +243,8 @@ def _is_lost(word: str, place: Span, unknown: Sequence[Span]) -> bool:
 
 def _reading_less(unit: Unit, hidden: Sequence[Protected]) -> Unit:
     """The unit with some protected spans kept from the model."""
-    others = [each for each in unit.protected if each not in hidden]
+    gone = set(hidden)
+    others = [each for each in unit.protected if each not in gone]
     protected = [*others, *(replace(each, read=False) for each in hidden)]
     return replace(unit, protected=tuple(sorted(protected, key=lambda each: each.span.start)))
 

@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 
 from nllb_predictor.engine.model import MAX_POSITIONS
 from nllb_predictor.engine.scheduler import Admission, Scheduler, Ticket
+from nllb_predictor.errors import DeadlineExceeded
 from nllb_predictor.pipeline.answer import Translation
 from nllb_predictor.pipeline.faults import judged
 from nllb_predictor.pipeline.graph.explore import OTHER_WAYS, Explorer
@@ -64,7 +65,7 @@ class TranslationService:
         """One answer per segment, in order. Raises RequestError's family."""
         started = asyncio.get_running_loop().time()
         with timed(Stage.PREPARE):
-            prepared, tasks = await self._in_thread(lambda: self._prepared(request))
+            prepared, tasks = await self._within(request.timeout, lambda: self._prepared(request))
         found: list[Found] = []
         explored: Explored = ()
         if tasks:
@@ -87,7 +88,7 @@ class TranslationService:
             return answers
 
     def _prepared(self, request: TranslateRequest) -> tuple[list[Prepared], list[Task]]:
-        prepared = self._preparer.prepare(request.asks, request.options)
+        prepared = self._preparer.prepare(request.asks, request.options, self.scheduler.refuse_oversized)
         return prepared, self._searcher.tasks(prepared)
 
     async def _found(self, ticket: Ticket, request: TranslateRequest, tasks: list[Task]) -> list[Found]:
@@ -104,6 +105,18 @@ class TranslationService:
             )
         found = await self._guard.repaired(ticket, tasks, first, search)
         return await scored(ticket, found) if wants.result else found
+
+    async def _within(self, seconds: float, compute: Callable[[], T]) -> T:
+        """What is computed on a helper thread, unless it takes longer: then whoever waits is told so. What has begun
+        goes on, since nothing can stop it; what has not begun never does."""
+        try:
+            return await asyncio.wait_for(self._in_thread(compute), seconds)
+        except TimeoutError:
+            raise DeadlineExceeded(
+                f"The texts were not read within {seconds:.1f} s.",
+                field="timeout_ms",
+                hint="Send fewer segments per call.",
+            ) from None
 
     async def _in_thread(self, compute: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, compute)

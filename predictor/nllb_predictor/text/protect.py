@@ -12,7 +12,7 @@ from enum import Enum
 import regex
 
 from nllb_predictor.text.scripts import UNSPACED
-from nllb_predictor.text.spans import Span
+from nllb_predictor.text.spans import Span, Spans
 
 
 class Kind(Enum):
@@ -71,13 +71,15 @@ _ALL = regex.compile("|".join(f"(?P<k{index}>{pattern})" for index, (_, pattern)
 def protected_spans(text: str, terms: Sequence[str] = ()) -> list[Found]:
     """All protected spans of a text, in order, none meeting another. A term goes before what is found by pattern only
     where it holds it whole; of two terms the longer one goes first. Terms are matched as whole words, case and all."""
-    found = [_matched(match) for match in _ALL.finditer(text)]
+    found = {each.span: each for each in map(_matched, _ALL.finditer(text))}
+    matched = Spans(found)
     for span in occurrences(text, terms):
-        inside = [each for each in found if _meet(each.span, span)]
-        if all(span.start <= each.span.start and each.span.end <= span.end for each in inside):
-            found = [each for each in found if each not in inside]
-            found.append(Found(span, Kind.WORD))
-    return sorted(found, key=lambda each: each.span.start)
+        inside = matched.met_by(span)
+        if all(span.start <= each.start and each.end <= span.end for each in inside):
+            for each in inside:
+                del found[each]
+            found[span] = Found(span, Kind.WORD)
+    return sorted(found.values(), key=lambda each: each.span.start)
 
 
 def _matched(match: "regex.Match[str]") -> Found:
@@ -88,19 +90,17 @@ def _matched(match: "regex.Match[str]") -> Found:
 
 def occurrences(text: str, terms: Sequence[str]) -> list[Span]:
     """Where the terms stand, the longest first; what one has taken no other one gets."""
-    taken: list[Span] = []
+    found: list[Span] = []
+    taken = bytearray(len(text))
     for term in sorted({term.strip() for term in terms} - {""}, key=lambda term: (-len(term), term)):
         start = text.find(term)
         while start >= 0:
             span = Span(start, start + len(term))
-            if _is_whole(text, span.start, span.end) and not any(_meet(span, other) for other in taken):
-                taken.append(span)
+            if not any(taken[span.start : span.end]) and _is_whole(text, span.start, span.end):
+                found.append(span)
+                taken[span.start : span.end] = b"\1" * len(term)
             start = text.find(term, start + len(term))
-    return taken
-
-
-def _meet(one: Span, other: Span) -> bool:
-    return one.start < other.end and other.start < one.end
+    return found
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:

@@ -5,7 +5,7 @@ back where a wrong cut does more harm than a missing one: inside a protected spa
 a short abbreviation and its number.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import regex
@@ -13,7 +13,7 @@ import sentencex
 
 from nllb_predictor.text.languages import short_tag
 from nllb_predictor.text.reading import Reading
-from nllb_predictor.text.spans import Span
+from nllb_predictor.text.spans import Span, Spans
 
 EXTRA = regex.compile(r"[។៕]\s*")
 """Ends of sentences that the library does not know."""
@@ -31,11 +31,11 @@ FULL_STOP = regex.compile(r"\.\s*$")
 def sentences(reading: Reading, code: str, kept: Sequence[Span] = ()) -> list[Reading]:
     """The sentences of one line in a language (`spa_Latn`), without the white space between them. No cut is inside any
     of `kept`, which are places in what was sent."""
-    text = reading.text
+    text, whole = reading.text, Spans.of(kept)
     ends = {*_ends(text, short_tag(code)), *(match.end() for match in EXTRA.finditer(text))}
     cuts = [
         0,
-        *(end for end in sorted(ends) if 0 < end < len(text) and _is_cut(reading, end, kept)),
+        *(end for end in sorted(ends) if 0 < end < len(text) and _is_cut(reading, end, whole)),
         len(text),
     ]
     parts = [reading.part(*pair).stripped() for pair in pairwise(cuts)]
@@ -55,9 +55,9 @@ def _ends(text: str, tag: str) -> Iterator[int]:
         start += ends[-1] if ends else WINDOW
 
 
-def _is_cut(reading: Reading, end: int, kept: Iterable[Span]) -> bool:
+def _is_cut(reading: Reading, end: int, kept: Spans) -> bool:
     text, place = reading.text, reading.place(end, end + 1).start
-    if any(span.start < place < span.end for span in kept):
+    if kept.around(place):
         return False
     # A regular expression that is anchored at its end would look at the whole text.
     before = text[max(0, end - 12) : end]

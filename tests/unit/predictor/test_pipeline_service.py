@@ -1,6 +1,7 @@
 """From texts to translations with a tokenizer of words and an engine that translates by spelling backwards."""
 
 import re
+import threading
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -8,7 +9,7 @@ import pytest
 
 from nllb_predictor.engine.domain import How, Hypothesis, Search, Segment
 from nllb_predictor.engine.scheduler import Limits, Scheduler
-from nllb_predictor.errors import PairNotServed, TextTooLong
+from nllb_predictor.errors import DeadlineExceeded, PairNotServed, TextTooLong
 from nllb_predictor.pipeline.cut import Sentence
 from nllb_predictor.pipeline.prepare import Preparer, is_blank
 from nllb_predictor.pipeline.request import Ask, Options, TranslateRequest
@@ -177,3 +178,15 @@ async def test_a_pair_that_is_not_served_costs_nothing(engine: Backwards, words:
     service.close()
     scheduler.close()
     assert words.calls == []
+
+
+async def test_texts_that_take_longer_to_read_than_the_call_may_take_are_answered_in_time(
+    service: TranslationService, words: Words, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = threading.Event()
+    monkeypatch.setattr(words, "encode_with_spans", lambda normalised, source: done.wait(60))
+    try:
+        with pytest.raises(DeadlineExceeded, match="not read"):
+            await service.translate(replace(request("slow"), timeout=0.05))
+    finally:
+        done.set()
