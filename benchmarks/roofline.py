@@ -154,6 +154,16 @@ def run() -> Report:
         figures.append(ratio)
         rows.append((f"batch {batch}, beam {beams}", ratio.value, f"{ratio.value:.2f}"))
     bars("roofline", "Share of the machine's bound, 600M shape, int8", rows)
+    method = (
+        f"Widened trained model, int8, copies of one sentence of {len(source)} tokens, {STEPS} tokens written,"
+        f" CTranslate2 called directly with all cores, {ROUNDS} interleaved rounds. The bound is the longer of reading"
+        " and computing, with the best of ten measurements of each on the same cores before and after.\n\n"
+        "![Bound / measured](plots/roofline.svg)"
+    )
+    return Report("roofline", method, tuple(figures), _notes(shape, best, seconds))
+
+
+def _notes(shape: Shape, best: Peak, seconds: dict[tuple[int, int], list[float]]) -> tuple[str, ...]:
     each = ", ".join(
         f"{batch}x{beams}: {1000 * min(samples) / STEPS:.0f} ms"
         for (batch, beams), samples in seconds.items()
@@ -163,14 +173,7 @@ def run() -> Report:
         f"Reading the {shape.step_weights / 1e6:.1f} M weights of a step takes {1000 * reads:.0f} ms; from about "
         f"{computes:.0f} rows on computing takes longer than that."
     )
-    notes = (f"Quickest time per step with its share of the encoder (batch x beam): {each}.", weights)
-    method = (
-        f"Widened trained model, int8, copies of one sentence of {len(source)} tokens, {STEPS} tokens written,"
-        f" CTranslate2 called directly with all cores, {ROUNDS} interleaved rounds. The bound is the longer of reading"
-        " and computing, with the best of ten measurements of each on the same cores before and after.\n\n"
-        "![Bound / measured](plots/roofline.svg)"
-    )
-    return Report("roofline", method, tuple(figures), notes)
+    return (f"Quickest time per step with its share of the encoder (batch x beam): {each}.", weights)
 
 
 def _all(seen: list[Peak], name: str, unit: float) -> tuple[float, ...]:

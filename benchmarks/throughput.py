@@ -116,7 +116,7 @@ def run() -> Report:
         (before, _oracle(folder, threads, batch, COUNT // 2)[batch]),
         _oracle(folder, threads, "groups", COUNT // 2)["groups"],
         others.plain(folder, chosen[:24], CLIENTS),
-        others.bentoml(folder, chosen[: 4 * CLIENTS], CLIENTS),
+        others.bentoml(folder, chosen[: 3 * CLIENTS], CLIENTS),
         others.transformers(chosen[:6]),
     )
     rates.plot()
