@@ -15,6 +15,7 @@ BENCHMARKS = {
     "start": "seconds until ready beyond a bare script that opens the same folder",
     "vocabulary": "speed, size and equal output with the vocabulary trimmed to a pair's texts",
     "throughput": "sentences per second with many callers, beside CTranslate2 itself and simple ways to serve it",
+    "roofline": "time of a batch beside what the machine's bandwidth and peak allow",
     "overhead": "what a call costs beyond the engine's own time",
     "overload": "four times more calls than the engine can answer, for a minute",
     "memory": "resident memory after 100,000 calls against after 1,000",
