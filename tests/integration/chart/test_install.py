@@ -5,6 +5,7 @@ No kubelet runs, so nothing starts; what is seen is what the server accepts, who
 
 import json
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from devcluster.programs import Programs
 
 ROOT = Path(__file__).resolve().parents[3]
 CHART = ROOT / "charts" / "serval-live"
+FIRST = ROOT / "tests" / "data" / "upgrade" / "first-version.tar.xz"
+"""The first version that ran, chart and packages, as `git archive 69d3581` gives them."""
 IMAGES = {
     "image": {"repository": "registry.example.org/operator"},
     "predictor": {"image": {"repository": "registry.example.org/predictor"}},
@@ -45,13 +48,18 @@ class Tools:
         return self._run([self.helm_program, "--kubeconfig", str(self.kubeconfig), *arguments], check)
 
     def install(
-        self, release: str, namespace: str, values: dict[str, Any] | None = None, check: bool = True
+        self,
+        release: str,
+        namespace: str,
+        values: dict[str, Any] | None = None,
+        check: bool = True,
+        chart: Path = CHART,
     ) -> subprocess.CompletedProcess[str]:
         """`helm upgrade --install` with our only two required values."""
         file = self.scratch / f"{release}.yaml"
         file.write_text(yaml.safe_dump({**IMAGES, **(values or {})}))
         place = ["--namespace", namespace, "--create-namespace", "--values", str(file)]
-        return self.helm("upgrade", "--install", release, str(CHART), *place, check=check)
+        return self.helm("upgrade", "--install", release, str(chart), *place, check=check)
 
     def find(self, *what: str) -> dict[str, Any] | None:
         """An object, or None."""
@@ -108,13 +116,28 @@ def source(name: str, namespace: str) -> str:
     return json.dumps({**kind, "metadata": {"name": name, "namespace": namespace}, "spec": SPEC})
 
 
+def engine(name: str, namespace: str, **spec: Any) -> str:
+    """A person's TranslationEngine as JSON."""
+    kind = {"apiVersion": "serval-live.dev/v1alpha1", "kind": "TranslationEngine"}
+    named = {"source": {"servalSource": "serval", "engineId": "66c4a1f09d3e5b7a8c0f1e21"}}
+    return json.dumps({**kind, "metadata": {"name": name, "namespace": namespace}, "spec": {**named, **spec}})
+
+
+def uid_of(tools: Tools, what: str) -> str:
+    """Uid of `kind/name` in the namespace of these tests."""
+    found = tools.find(what, "--namespace=ruth")
+    assert found is not None, what
+    uid: str = found["metadata"]["uid"]
+    return uid
+
+
 def apply(tools: Tools, text: str) -> None:
     file = tools.scratch / "object.json"
     file.write_text(text)
     tools.kubectl("apply", "-f", str(file))
 
 
-@pytest.mark.parametrize("overlay", ["local", "gpu-cloud"])
+@pytest.mark.parametrize("overlay", ["local", "gpu-cloud", "openshift"])
 def test_the_server_accepts_an_overlay_and_the_same_again_changes_nothing(clean: Tools, overlay: str) -> None:
     folder = str(ROOT / "manifests" / "overlays" / overlay)
     clean.kubectl("apply", "-k", folder)
@@ -152,6 +175,30 @@ def test_g1_an_upgrade_keeps_sources_and_an_uninstall_keeps_them_too(clean: Tool
     adopted = clean.find("servalsource", "serval", "--namespace=ruth")
     assert adopted is not None
     assert adopted["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+def test_g1_an_upgrade_from_the_first_chart_keeps_everything_and_brings_new_fields_and_rights(
+    clean: Tools, tmp_path: Path
+) -> None:
+    with tarfile.open(FIRST) as archive:
+        archive.extractall(tmp_path, filter="data")
+    clean.install("serval-live", "ruth", chart=tmp_path / "charts" / "serval-live")
+    apply(clean, source("serval", "ruth"))
+    apply(clean, engine("verses", "ruth"))
+    kept = ("servalsource/serval", "translationengine/verses", "deployment/serval-live")
+    before = [uid_of(clean, one) for one in kept]
+    operator = "system:serviceaccount:ruth:serval-live"
+    held = (operator, "patch", "revisions.serving.knative.dev", "ruth")
+    assert not clean.may(*held)
+    place = ["serval-live", str(CHART), "--namespace", "ruth", "--reset-then-reuse-values"]
+    clean.helm("upgrade", *place)
+    assert [uid_of(clean, one) for one in kept] == before
+    assert clean.may(*held)
+    window = {"warmWindows": [{"start": "0 8 * * 1-5", "end": "0 18 * * 1-5"}]}
+    apply(clean, engine("verses", "ruth", **window))
+    found = clean.find("translationengine/verses", "--namespace=ruth")
+    assert found is not None
+    assert found["spec"]["warmWindows"][0]["start"] == "0 8 * * 1-5", "the definitions are this version's"
 
 
 def test_a6_a_namespace_with_sources_goes_after_the_operator_is_gone(clean: Tools) -> None:
@@ -229,3 +276,15 @@ def test_workloads_may_nothing(clean: Tools) -> None:
     workload = "system:serviceaccount:ruth:serval-live-workload"
     assert not any(clean.may(workload, verb, "secrets", "ruth") for verb in ("get", "list", "watch"))
     assert not clean.may(workload, "get", "pods", "ruth")
+
+
+def test_the_operators_pod_passes_the_restricted_pod_security_standard(clean: Tools) -> None:
+    clean.kubectl("create", "namespace", "naomi")
+    clean.kubectl("label", "namespace", "naomi", "pod-security.kubernetes.io/enforce=restricted")
+    clean.install("serval-live", "naomi")
+    made = ["--for=jsonpath={.status.replicas}=1", "deployment/serval-live", "--timeout=60s"]
+    clean.kubectl("--namespace=naomi", "wait", *made)
+    (pod,) = json.loads(clean.kubectl("--namespace=naomi", "get", "pods", "-o", "json").stdout)["items"]
+    assert pod["metadata"]["labels"]["app.kubernetes.io/component"] == "operator"
+    another = clean.kubectl("--namespace=naomi", "run", "another", "--image=any", check=False)
+    assert 'violates PodSecurity "restricted' in another.stderr, "the standard is enforced here"

@@ -12,6 +12,7 @@ import re
 import sys
 import tarfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,14 +64,21 @@ class Bench:
     # The operator
 
     async def start_operator(
-        self, namespace: str | None = None, kubeconfig: str | None = None, **settings: str
+        self,
+        namespace: str | None = None,
+        kubeconfig: str | None = None,
+        code: Sequence[Path] = (),
+        **settings: str,
     ) -> OperatorProcess:
-        """Start one; a second one waits for the Lease. `settings` by the names of their fields."""
+        """Start one; a second one waits for the Lease. `settings` by the names of their fields.
+
+        `code` are folders of another version's packages, which go before this one's.
+        """
         log = self.folder / f"operator-{len(self.operators)}.log"
         environment = {
             **os.environ,
             "KUBECONFIG": kubeconfig or str(self.plane.kubeconfig),
-            "PYTHONPATH": os.pathsep.join(sys.path),
+            "PYTHONPATH": os.pathsep.join([*map(str, code), *sys.path]),
             "PYTHONUNBUFFERED": "1",
             **{
                 f"SERVAL_LIVE_OPERATOR_{name.upper()}": value
@@ -329,6 +337,11 @@ class Bench:
             answer = await http.get(f"http://127.0.0.1:{found[-1]}/metrics")
         values = [line.split()[-1] for line in answer.text.splitlines() if line.startswith(name)]
         return sum(float(value) for value in values)
+
+    def lease_writes(self) -> list[Json]:
+        """Writes of the Lease that the API server has answered."""
+        self._audit.read()
+        return self._audit.leases
 
     # For the reports of failing tests
 
