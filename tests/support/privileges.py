@@ -128,8 +128,8 @@ ON_THE_BENCH: Mapping[Permission, str] = {
         "configmaps", "get"
     ): "a store behind an authority of its own; the one in the cluster speaks HTTP",
 }
-"""Permissions that days on the real cluster need not see, and what needs them. Everything else that is granted has to
-be used by the tests on the real cluster."""
+"""Permissions that days on the real cluster need not see, and what needs them: `test_least_privilege` of
+the bench makes each happen. Everything else that is granted has to be used by the tests on the real cluster."""
 
 
 def on_the_bench(grant: Permission) -> bool:
