@@ -14,7 +14,7 @@ import httpx
 
 from engine_operator.errors import ServalMisbehaved, ServalRefusedCredentials
 from engine_operator.headers import fits_header
-from engine_operator.serval.bodies import whole
+from engine_operator.serval.bodies import bounded
 
 _LARGEST_TOKEN = 1_000_000
 """Bytes of an identity provider's answer."""
@@ -82,7 +82,8 @@ class ClientCredentialsAuth(httpx.Auth):
             "client_secret": given.client_secret,
             "audience": given.audience,
         }
-        request = httpx.Request("POST", given.token_url, data=form)
+        plain = {"Accept-Encoding": "identity"}
+        request = httpx.Request("POST", given.token_url, data=form, headers=plain)
         await request.aread()
         return request
 
@@ -91,9 +92,8 @@ class ClientCredentialsAuth(httpx.Auth):
             raise ServalRefusedCredentials(f"{self._credentials.token_url} answered {response.status_code}")
         if response.status_code != 200:
             raise ServalMisbehaved(f"{self._credentials.token_url} answered {response.status_code}")
-        content = await whole(response, _LARGEST_TOKEN)
         try:
-            body = json.loads(content)
+            body = json.loads(await bounded(response, _LARGEST_TOKEN))
             token, life = str(body["access_token"]), float(body.get("expires_in", self.LONGEST_LIFE))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ServalMisbehaved(f"{self._credentials.token_url} sent no access_token") from error

@@ -69,10 +69,10 @@ def test_a1_versions_that_never_notice_a_dead_watch_are_refused(
 async def test_every_event_only_touches_a_key() -> None:
     inbox = Inbox()
     registry = kopf_app.registry(inbox)
-    labels = {"serval-live.dev/engine": "e1"}
+    labels, meta = {"serval-live.dev/engine": "e1"}, {"uid": "u1", "resourceVersion": "7"}
     for handler in registry._watching.get_all_handlers():
         touch = cast(Callable[..., Awaitable[None]], handler.fn)
-        await touch(namespace="ns", name="x", labels=labels)
+        await touch(namespace="ns", name="x", labels=labels, meta=meta, type="MODIFIED")
     assert await inbox.wait_engines(0) == {EngineKey("ns", "x"), EngineKey("ns", "e1")}
     assert await inbox.wait_sources(0) == {SourceKey("ns", "x")}
     assert await inbox.wait_engines(0) == set()

@@ -46,7 +46,7 @@ TEXT = st.lists(
                 "?",
             ]
         ),
-        st.characters(),
+        st.characters(codec="utf-8"),
     ),
     max_size=10,
 ).map("".join)

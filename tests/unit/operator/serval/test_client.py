@@ -255,6 +255,35 @@ async def test_an_answer_without_an_end_is_given_up_with_little_of_it_read() -> 
     assert body.read <= MOST_BYTES + (2 << 20)
 
 
+async def test_a_token_without_an_end_or_packed_is_refused_and_a_streamed_one_is_taken() -> None:
+    body = Endless()
+    script = Script(httpx.Response(200, stream=body))
+    async with client(script, ClientCredentialsAuth(CREDENTIALS)) as serval:
+        with pytest.raises(ServalMisbehaved, match="more than"):
+            await serval.engines()
+    assert body.read <= 3 << 20
+    packed = httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=Endless())
+    async with client(Script(packed), ClientCredentialsAuth(CREDENTIALS)) as serval:
+        with pytest.raises(ServalMisbehaved, match="packed by 'gzip'"):
+            await serval.engines()
+    streamed = httpx.Response(200, stream=Blocks(b'{"access_token": ', b'"first"}'))
+    script = Script(streamed, httpx.Response(200, json=[]))
+    async with client(script, ClientCredentialsAuth(CREDENTIALS)) as serval:
+        assert await serval.engines() == []
+    assert script.requests[1].headers["Authorization"] == "Bearer first"
+
+
+class Blocks(httpx.AsyncByteStream):
+    """A body that comes in pieces, and once."""
+
+    def __init__(self, *blocks: bytes) -> None:
+        self._blocks = blocks
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for block in self._blocks:
+            yield block
+
+
 class Dripping(Endless):
     """A byte now and then, for ever."""
 
