@@ -68,7 +68,7 @@ async def start_operator(
 ) -> OperatorProcess:
     """The operator, bound to cores (None: to none), with as much at work at once as these benchmarks want."""
     given = {"log_level": "info", "time_factor": "1", "max_converting": "20", "max_rolling": "20", **settings}
-    operator = await bench.start_operator(**given)
+    operator = await bench.start_operator(code=(), **given)
     if cores is not None:
         os.sched_setaffinity(operator.process.pid, cores)
     return operator
