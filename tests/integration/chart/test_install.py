@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from devcluster.control_plane import ControlPlane
 from devcluster.programs import Programs
@@ -57,7 +56,7 @@ class Tools:
     ) -> subprocess.CompletedProcess[str]:
         """`helm upgrade --install` with our only two required values."""
         file = self.scratch / f"{release}.yaml"
-        file.write_text(yaml.safe_dump({**IMAGES, **(values or {})}))
+        file.write_text(json.dumps({**IMAGES, **(values or {})}))
         place = ["--namespace", namespace, "--create-namespace", "--values", str(file)]
         return self.helm("upgrade", "--install", release, str(chart), *place, check=check)
 

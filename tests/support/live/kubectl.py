@@ -9,8 +9,6 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import yaml
-
 Object = dict[str, Any]
 
 
@@ -49,7 +47,8 @@ class Kubectl:
 
     def apply(self, *objects: Mapping[str, Any], namespace: str | None = None) -> None:
         """Server-side apply, as a person would."""
-        text = yaml.safe_dump_all([dict(item) for item in objects])
+        # JSON: what YAML writers leave bare, such as the text 778722987e33, kubectl and helm read as a number.
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
         self.run(
             "apply", "--server-side", "--field-manager=person", "-f", "-", stdin=text, namespace=namespace
         )
@@ -57,8 +56,19 @@ class Kubectl:
     def delete(
         self, kind: str, *names: str, options: Sequence[str] = (), namespace: str | None = None
     ) -> None:
-        """Delete by name and return at once; absence is fine."""
-        self.run("delete", kind, *names, "--ignore-not-found", "--wait=false", *options, namespace=namespace)
+        """Delete by name and return at once; absence is fine, also that of the kind."""
+        self._delete(kind, *names, "--wait=false", *options, namespace=namespace)
+
+    def delete_all(self, kind: str, timeout: str) -> None:
+        """Delete all objects of a kind and wait for their end; absence is fine, also that of the kind."""
+        self._delete(kind, "--all", f"--timeout={timeout}")
+
+    def _delete(self, *arguments: str, namespace: str | None = None) -> None:
+        try:
+            self.run("delete", *arguments, "--ignore-not-found", namespace=namespace)
+        except KubectlFailed as error:
+            if "doesn't have a resource type" not in str(error):
+                raise
 
     def describe_engine(self, name: str) -> str:
         """Everything that tells why an engine is where it is: for failing tests."""

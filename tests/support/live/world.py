@@ -4,6 +4,7 @@ Everything made here is named and removed by `close`; a second run finds nothing
 """
 
 import base64
+import json
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import boto3.session
-import yaml
 from botocore.config import Config
 
 from tests.support.live.calls import Endpoint
@@ -125,7 +125,7 @@ class World:
             return
         self.options.say("removing the installation")
         self.kubectl.delete("servalsource", SOURCE)
-        self.kubectl.run("delete", "translationengines", "--all", "--ignore-not-found", "--timeout=90s")
+        self.kubectl.delete_all("translationengines", timeout="90s")
         # Predictor pods may take their time to end; a namespace that is deleted around them waits for minutes.
         self.wait("the end of the predictor pods", lambda: not self.kubectl.list("pods", PREDICTORS), 150)
         self._helm("uninstall", "serval-live", "--ignore-not-found", "--wait", "--timeout", "90s")
@@ -207,16 +207,13 @@ class World:
             )
 
     def _write_values(self) -> Path:
-        path = self.scratch / "values.yaml"
-        path.write_text(
-            yaml.safe_dump(
-                {
-                    "image": _image("operator"),
-                    "predictor": {"image": _image("predictor")},
-                    "extraEnv": self.options.operator_env,
-                }
-            )
-        )
+        path = self.scratch / "values.json"
+        values = {
+            "image": _image("operator"),
+            "predictor": {"image": _image("predictor")},
+            "extraEnv": self.options.operator_env,
+        }
+        path.write_text(json.dumps(values))
         return path
 
     def _credentials(self) -> tuple[str, str]:

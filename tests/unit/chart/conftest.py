@@ -80,7 +80,7 @@ def render(helm: str, tmp_path_factory: pytest.TempPathFactory) -> Render:
         namespace: str = "serval-live",
         required: bool = True,
     ) -> Rendering:
-        text = yaml.safe_dump(merged(REQUIRED, values or {}) if required else values or {})
+        text = json.dumps(merged(REQUIRED, values or {}) if required else values or {})
         command = [helm, "template", release, str(CHART), "--namespace", namespace, *flags]
         key = f"{command}\n{text}"
         if key not in done:
