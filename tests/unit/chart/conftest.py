@@ -1,6 +1,7 @@
 """Renders the chart and the overlays as their users do: with the real helm and the real kubectl."""
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
