@@ -16,6 +16,7 @@ from typing import Any, Self
 from engine_operator.cluster.client import Limits
 from engine_operator.cluster.connection import WatchPace
 from engine_operator.cluster.lease import LeaseTiming
+from engine_operator.cluster.resources import REVISIONS, Resource
 from engine_operator.domain.backoff import Backoff
 from engine_operator.domain.budget import WakeBudget
 from engine_operator.domain.deletion import DeletionRule
@@ -208,6 +209,11 @@ class Settings:
             ),
             workload_service_account=self.workload_service_account,
         )
+
+    def may_lack(self) -> frozenset[Resource]:
+        """Kinds that the cluster may be without in this mode."""
+        standard = self.deployment_mode == DeploymentMode.STANDARD
+        return frozenset({REVISIONS}) if standard else frozenset()
 
     def poll_policy(self) -> PollPolicy:
         """The waits of the poll loop."""

@@ -15,6 +15,7 @@ import httpx
 
 from engine_operator.cluster.client import ClusterClient, Guard, Limits, allow_everything
 from engine_operator.cluster.connection import Connection, Quiet
+from engine_operator.cluster.resources import Resource
 
 Json = dict[str, Any]
 Interference = Callable[[httpx.Request], httpx.Response | None]
@@ -31,13 +32,17 @@ class FakeCluster:
         self._versions = itertools.count(1)
 
     def client(
-        self, guard: Guard = allow_everything, limits: Limits | None = None, quiet: Quiet | None = None
+        self,
+        guard: Guard = allow_everything,
+        limits: Limits | None = None,
+        quiet: Quiet | None = None,
+        may_lack: frozenset[Resource] = frozenset(),
     ) -> ClusterClient:
         """A client of this cluster."""
         connection = Connection(
             "https://fake.example", ssl.create_default_context(), "default", quiet=quiet or Quiet()
         )
-        return ClusterClient(connection, guard, limits, httpx.MockTransport(self._answer))
+        return ClusterClient(connection, guard, limits, httpx.MockTransport(self._answer), may_lack)
 
     def put(self, path: str, body: Json) -> None:
         """An object that is there from the start."""

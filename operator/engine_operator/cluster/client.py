@@ -66,8 +66,11 @@ class ClusterClient:
         guard: Guard = allow_everything,
         limits: Limits | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
+        may_lack: frozenset[Resource] = frozenset(),
     ) -> None:
+        """`may_lack` are kinds that a cluster may be without: lists of them are empty then."""
         self._guard = guard
+        self._may_lack = may_lack
         self._limits = limits or Limits()
         self._quiet = connection.quiet
         self._http = httpx.AsyncClient(
@@ -110,7 +113,12 @@ class ClusterClient:
         query = {"limit": str(self._limits.page), "labelSelector": labels, "fieldSelector": fields}
         query = {key: value for key, value in query.items() if value}
         while True:
-            page = await self._json("GET", resource.path(namespace), query=query)
+            try:
+                page = await self._json("GET", resource.path(namespace), query=query)
+            except NotFound:
+                if resource in self._may_lack:
+                    return
+                raise
             for item in page.get("items") or []:
                 yield item
             following = page.get("metadata", {}).get("continue")

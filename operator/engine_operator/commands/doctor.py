@@ -39,7 +39,7 @@ class Finding:
 async def doctor(settings: Settings, connection: Connection) -> int:
     """Print all findings; 1 if there is a problem."""
     problems = 0
-    async with ClusterClient(connection, guard=refuse) as cluster:
+    async with ClusterClient(connection, guard=refuse, may_lack=settings.may_lack()) as cluster:
         for namespace in settings.namespaces or (connection.namespace,):
             async for finding in findings(settings, cluster, namespace):
                 print(finding, flush=True)

@@ -54,7 +54,7 @@ def refuse() -> None:
 async def plan_all(settings: Settings, connection: Connection, output: str) -> int:
     """Print what a sweep of every source would do. Raises OperatorError."""
     namespaces = settings.namespaces or (connection.namespace,)
-    async with ClusterClient(connection, guard=refuse) as cluster:
+    async with ClusterClient(connection, guard=refuse, may_lack=settings.may_lack()) as cluster:
         found = [one for namespace in namespaces for one in await _plan(settings, cluster, namespace)]
     print(json.dumps([_plain(one) for one in found], indent=2) if output == "json" else as_text(found))
     return 0

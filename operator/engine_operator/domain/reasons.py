@@ -112,7 +112,7 @@ CONVERTING = _reason("Converting", "Progressing, ModelConverted", "A conversion 
 CONVERTED = _reason(
     "Converted", "Progressing, ModelConverted",
     "The manifest is in the artifact store. As the reason of `Progressing`: the rollout waits for one of the places "
-    "that `maxRolling` gives.",
+    "that `SERVAL_LIVE_OPERATOR_MAX_ROLLING` gives.",
 )  # fmt: skip
 ROLLING_OUT = _reason(
     "RollingOut", "Progressing",

@@ -45,12 +45,13 @@ async def serve(settings: Settings, connection: Connection, stop: asyncio.Event)
     pulse, inbox = Pulse(limit=settings.seconds(900.0, 120.0)), Inbox()
     health = HealthServer(pulse, settings.health_host, settings.health_port)
     limits = settings.limits()
-    async with ClusterClient(connection, limits=limits) as plain:
+    may_lack = settings.may_lack()
+    async with ClusterClient(connection, limits=limits, may_lack=may_lack) as plain:
         await require_kinds(plain, namespaces[0])
         lease = Lease(
             plain, LeaseName(namespaces[0], settings.lease_name, settings.identity), settings.lease_timing()
         )
-        async with ClusterClient(connection, guard=lease.check, limits=limits) as guarded:
+        async with ClusterClient(connection, guard=lease.check, limits=limits, may_lack=may_lack) as guarded:
 
             async def work() -> None:
                 await Work(guarded, settings, namespaces, inbox, pulse).run()

@@ -33,7 +33,8 @@ def test_the_overlay_builds_with_a_source_that_the_definitions_accept(
 ) -> None:
     found = source(kustomize(OVERLAYS / cloud))
     jsonschema.validate(found["spec"], chart_docs.crd_spec("servalsources"))
-    assert found["spec"]["serving"]["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+    assert found["spec"]["serving"]["profile"] == "gpu"
+    assert "resources" not in found["spec"]["serving"], "they would replace the profile's, its GPU and memory"
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)

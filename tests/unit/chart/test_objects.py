@@ -151,6 +151,24 @@ def test_who_may_reach_a_predictor_pod(render: Render) -> None:
     ]
 
 
+def selects(policy: dict[str, Any], labels: dict[str, str]) -> bool:
+    """Whether a policy is for a pod with these labels."""
+    rules = policy["spec"]["podSelector"]["matchExpressions"]
+    return all((rule["key"] in labels) == (rule["operator"] == "Exists") for rule in rules)
+
+
+def test_predictor_pods_of_both_modes_are_guarded_and_those_of_jobs_have_a_policy_of_their_own(
+    render: Render,
+) -> None:
+    """Only Knative labels a pod with its revision, only Kubernetes' Job controller with the name of its Job."""
+    policy = render({}).one("NetworkPolicy", "serval-live-predictors")
+    engine = {"serval-live.dev/engine": "e1"}
+    assert selects(policy, engine)
+    assert selects(policy, {**engine, "serving.knative.dev/revision": "e1-predictor-00001"})
+    assert not selects(policy, {**engine, "batch.kubernetes.io/job-name": "e1-r1"})
+    assert not selects(policy, {"app": "web"})
+
+
 def test_no_namespace_that_nobody_named_may_call_a_predictor_pod(render: Render) -> None:
     values = {"watchNamespaces": ["ruth"], "networkPolicy": {"clientNamespaces": ["web"]}}
     policy = render(values).one("NetworkPolicy", "serval-live-predictors")

@@ -8,7 +8,7 @@ import pytest
 
 from engine_operator.cluster.client import Limits, ObjectRef
 from engine_operator.cluster.connection import Quiet
-from engine_operator.cluster.resources import ENGINES, INFERENCE_SERVICES, JOBS, NAMESPACES
+from engine_operator.cluster.resources import ENGINES, INFERENCE_SERVICES, JOBS, NAMESPACES, REVISIONS
 from engine_operator.errors import (
     AlreadyExists,
     ClusterBusy,
@@ -22,6 +22,7 @@ from engine_operator.errors import (
     Rejected,
     WebhookFailed,
 )
+from engine_operator.settings import Settings
 from tests.support.cases import case
 from tests.support.fake_cluster import FakeCluster, status_answer
 from tests.support.waiting import eventually
@@ -58,6 +59,22 @@ async def test_each_refusal_has_one_meaning(answer: httpx.Response, error: type[
     with pytest.raises(error) as caught:
         await cluster.client().create(JOBS, {"metadata": {"name": "job", "namespace": "ns"}})
     assert type(caught.value) is error
+
+
+async def test_in_standard_mode_a_cluster_without_knatives_kinds_has_no_revisions_and_is_none_too_few() -> (
+    None
+):
+    cluster = FakeCluster()
+    cluster.interfere = lambda _: status_answer(
+        404, "NotFound", "the server could not find the requested resource"
+    )
+    standard, knative = Settings(deployment_mode="Standard"), Settings()
+    without = cluster.client(may_lack=standard.may_lack())
+    assert [one async for one in without.list(REVISIONS, "ns")] == []
+    with pytest.raises(NotFound):
+        assert [one async for one in without.list(INFERENCE_SERVICES, "ns")]
+    with pytest.raises(NotFound):
+        assert [one async for one in cluster.client(may_lack=knative.may_lack()).list(REVISIONS, "ns")]
 
 
 async def test_a_webhook_that_is_away_is_named_and_worth_another_try() -> None:
