@@ -3,7 +3,6 @@
 What the project itself does not need lies in environments of the cache, under names made of their requirements.
 """
 
-import hashlib
 import json
 import os
 import socket
@@ -18,10 +17,11 @@ from typing import Any
 
 import httpx
 
-from benchmarks.models import cache, widened
+from benchmarks.models import widened
 from benchmarks.report import ROOT
 from benchmarks.serving import NAME, Sentence, closed_loop, priority
 from nllb_predictor.text.tokenise import Tokenizer
+from tests.support.venvs import python_with
 from tinymodel.environment import training_python
 
 REQUIREMENTS = Path(__file__).resolve().parent / "requirements-bentoml.txt"
@@ -48,7 +48,7 @@ def bentoml(folder: Path, chosen: Sequence[Sentence], clients: int) -> float:
     bodies: list[dict[str, Any]] = [
         {"rows": [[each.target, *tokenizer.encode([each.text], each.source)[0]]]} for each in chosen
     ]
-    program, port = _bentoml_python().parent / "bentoml", _free_port()
+    program, port = python_with(REQUIREMENTS, "bentoml").parent / "bentoml", _free_port()
     command = [
         str(program),
         "serve",
@@ -111,16 +111,3 @@ def _answers(url: str) -> bool:
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
-
-
-def _bentoml_python() -> Path:
-    """The interpreter that has BentoML, made on first use."""
-    digest = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:12]
-    folder = cache() / f"bentoml-venv-{digest}"
-    python = folder / "bin" / "python"
-    if not (folder / ".ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        install = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "-r"]
-        subprocess.run([*install, str(REQUIREMENTS)], check=True)
-        (folder / ".ready").touch()
-    return python

@@ -1,16 +1,14 @@
 """Triton's HTTP and gRPC clients against a process: JSON, binary, compressed, and the extensions that they know."""
 
-import hashlib
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.integration.predictor.conftest import ENGINE_ID, SERVICE
 from tests.support.predictor import ROOT, Predictor
-from tinymodel.settings import cache_dir
+from tests.support.venvs import python_with
 
 REQUIREMENTS = ROOT / "tests" / "support" / "requirements-triton.txt"
 TEXTS = ["He went to the land of Moab.", "Light.", ""]
@@ -18,16 +16,8 @@ TEXTS = ["He went to the land of Moab.", "Light.", ""]
 
 @pytest.fixture(scope="session")
 def triton_python() -> Path:
-    """An interpreter that has the clients; made once and kept in the cache, under a name made of its requirements."""
-    digest = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:12]
-    folder = cache_dir() / f"triton-venv-{digest}"
-    python = folder / "bin" / "python"
-    if not (folder / ".ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        install = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "-r"]
-        subprocess.run([*install, str(REQUIREMENTS)], check=True)
-        (folder / ".ready").touch()
-    return python
+    """An interpreter that has the clients."""
+    return python_with(REQUIREMENTS, "triton")
 
 
 @pytest.mark.timeout(600)
