@@ -12,8 +12,9 @@ from engine_operator.cluster.credentials import store_access
 from engine_operator.domain.engine import ObjectStore, SourceSpec
 from engine_operator.domain.keys import EngineId
 from engine_operator.domain.observed import KnativeSettings
+from engine_operator.domain.own_identity import IdentityGrant, may_use_own_identity
 from engine_operator.domain.serval_facts import Existence, ServalEngine, Verdict
-from engine_operator.errors import ClusterError, StoreError
+from engine_operator.errors import ClusterError, OwnIdentityRefused, StoreError
 from engine_operator.store.address import S3, Patience, StoreAddress, StoreKeys
 from engine_operator.store.artifacts import ArtifactStore
 from engine_operator.store.owner import OWNER, Owner
@@ -60,11 +61,18 @@ class StoreBook:
     MOST = 64
     """Clients kept; more means that keys rotate, and old ones are of no use."""
 
-    def __init__(self, cluster: ClusterClient, patience: Patience, touch: bool = True) -> None:
-        """`touch` False only looks: the owner's mark is neither written nor renewed."""
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        patience: Patience,
+        touch: bool = True,
+        grants: tuple[IdentityGrant, ...] = (),
+    ) -> None:
+        """`touch` False only looks: the owner's mark is neither written nor renewed. `grants`: what needs no keys."""
         self._cluster = cluster
         self._patience = patience
         self._touch = touch
+        self._grants = grants
         self._clients: dict[tuple[StoreAddress, StoreKeys | None], S3] = {}
 
     async def open(self, namespace: str, place: ObjectStore, installation: str) -> ArtifactStore:
@@ -82,11 +90,17 @@ class StoreBook:
             if not self._touch:
                 await store.read(OWNER)
         except (StoreError, ClusterError) as error:
-            told = f"{error}{NO_ENDPOINT if place.endpoint is None else ''}"
+            asked_aws = place.endpoint is None and not isinstance(error, OwnIdentityRefused)
+            told = f"{error}{NO_ENDPOINT if asked_aws else ''}"
             return StoreState(place, installation, None, Verdict(error.reason, told))
         return StoreState(place, installation, store, None, alone)
 
     async def _s3(self, namespace: str, place: ObjectStore, secret: str | None) -> S3:
+        if secret is None and not may_use_own_identity(self._grants, namespace, place.uri):
+            raise OwnIdentityRefused(
+                "artifactStore.secretRef is not set, and the operator's setting OWN_IDENTITY_STORES does not let "
+                f"namespace {namespace!r} use the operator's own identity for {place.uri!r}"
+            )
         wanted = await store_access(self._cluster, namespace, place, secret)
         if wanted not in self._clients:
             while len(self._clients) >= self.MOST:

@@ -17,6 +17,7 @@
     │   ├── StoreUnreachable          no answer in time, or 5xx                                    retryable
     │   ├── StoreRefuses              wrong keys, or keys that may not do this
     │   ├── StoreMisconfigured        a Secret, key, bucket or address that is missing; names it
+    │   │   └── OwnIdentityRefused    no Secret, and the operator's own identity is not for this store
     │   ├── StoreInUse                another cluster owns this installation's folder
     │   └── ManifestInvalid           a manifest that does not keep its schema
     └── ClusterError                  the Kubernetes API                                                exit 5
@@ -148,6 +149,10 @@ class StoreMisconfigured(StoreError):
     """Something that people must provide is missing; the message names the exact thing."""
 
     reason = "StoreMisconfigured"
+
+
+class OwnIdentityRefused(StoreMisconfigured):
+    """A store without a Secret that the settings do not list: it is not even asked."""
 
 
 class StoreInUse(StoreError):

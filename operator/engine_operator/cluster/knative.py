@@ -5,14 +5,19 @@ Read where a Role allows it; what can't be read is None, and Knative's defaults 
 
 from engine_operator.cluster.client import ClusterClient, ObjectRef
 from engine_operator.cluster.resources import CONFIG_MAPS
+from engine_operator.domain.mode import ServingMode
 from engine_operator.domain.observed import KnativeSettings
 from engine_operator.errors import ClusterError
 
 DEFAULT_DOMAIN_TEMPLATE = "{{.Name}}.{{.Namespace}}.{{.Domain}}"
 
 
-async def knative_settings(client: ClusterClient, namespace: str) -> KnativeSettings:
-    """The settings, each None where its ConfigMap can't be read."""
+async def knative_settings(
+    client: ClusterClient, namespace: str, mode: ServingMode | None = None
+) -> KnativeSettings:
+    """The settings, each None where its ConfigMap can't be read, and all None where no engine runs on Knative."""
+    if mode is not None and mode.standard:
+        return KnativeSettings()
     autoscaler = await _data(client, namespace, "config-autoscaler")
     deployment = await _data(client, namespace, "config-deployment")
     defaults = await _data(client, namespace, "config-defaults")

@@ -55,7 +55,10 @@ async def findings(settings: Settings, cluster: ClusterClient, namespace: str) -
         yield Finding(True, f"namespace {namespace} leaves room for names")
     except OperatorError as error:
         yield Finding(False, str(error))
+    needless = settings.may_lack()
     for resource in (SERVAL_SOURCES, ENGINES, INFERENCE_SERVICES, REVISIONS):
+        if resource in needless:
+            continue
         try:
             async for _ in cluster.list(resource, namespace):
                 break
@@ -63,10 +66,13 @@ async def findings(settings: Settings, cluster: ClusterClient, namespace: str) -
         except OperatorError as error:
             yield Finding(False, f"{resource.plural}.{resource.group}: {error}")
             return
-    knative = await knative_settings(cluster, settings.knative_namespace)
-    for finding in knative_findings(knative, settings.knative_namespace):
-        yield finding
-    yield name_finding(knative, namespace)
+    if settings.policy().mode.standard:
+        yield Finding(True, "engines run in KServe's Standard mode: no setting of Knative counts")
+    else:
+        knative = await knative_settings(cluster, settings.knative_namespace)
+        for finding in knative_findings(knative, settings.knative_namespace):
+            yield finding
+        yield name_finding(knative, namespace)
     async for finding in _sources(settings, cluster, namespace):
         yield finding
 
@@ -159,7 +165,9 @@ def _joins(template: str) -> bool:
 async def _sources(settings: Settings, cluster: ClusterClient, namespace: str) -> AsyncIterator[Finding]:
     tools = Tools(cluster, EventRecorder(cluster, "doctor"), Defaults({}), ClusterIdentity(cluster))
     clients = ServalClients(cluster, Timeouts())
-    sources = Sources(tools, StoreBook(cluster, settings.patience(), touch=False), clients, trust=60.0)
+    sources = Sources(
+        tools, StoreBook(cluster, settings.patience(), False, settings.identity_grants()), clients, trust=60.0
+    )
     try:
         async for item in cluster.list(SERVAL_SOURCES, namespace):
             source = source_spec(item)

@@ -70,7 +70,12 @@ async def _plan(settings: Settings, cluster: ClusterClient, namespace: str) -> l
     )
     clients = ServalClients(cluster, Timeouts())
     try:
-        sources = Sources(tools, StoreBook(cluster, settings.patience(), touch=False), clients, trust=60.0)
+        sources = Sources(
+            tools,
+            StoreBook(cluster, settings.patience(), False, settings.identity_grants()),
+            clients,
+            trust=60.0,
+        )
         reader = ClusterReader(cluster)
         items = cluster.list(SERVAL_SOURCES, namespace)
         found = [await _plan_source(settings, sources, reader, item) async for item in items]
@@ -81,12 +86,13 @@ async def _plan(settings: Settings, cluster: ClusterClient, namespace: str) -> l
 
 async def _plan_source(settings: Settings, sources: Sources, reader: ClusterReader, item: Json) -> Planned:
     source, status = source_spec(item), read_source_status(item.get("status") or {})
-    knative = await knative_settings(sources.tools.cluster, settings.knative_namespace)
+    policy = settings.policy()
+    knative = await knative_settings(sources.tools.cluster, settings.knative_namespace, policy.mode)
     parts = SweepParts(
         cluster=sources.tools.cluster,
         reader=reader,
         sources=sources,
-        policy=settings.policy(),
+        policy=policy,
         knative=lambda: knative,
         status_every=settings.status_every,
         owned_elsewhere=lambda _: frozenset(),

@@ -85,8 +85,8 @@ WAKE_FAILED = _reason(
 )  # fmt: skip
 MODEL_GONE = _reason(
     "ModelGone", "Available",
-    "The converted model or its manifest is no longer in the artifact store. Pods that run go on; the next wake would "
-    "fail. If Serval still has the source, the model is converted again.",
+    "The converted model or its manifest is no longer in the artifact store, which is asked every quarter of an hour. "
+    "Pods that run go on; the next wake would fail. If Serval still has the source, the model is converted again.",
 )  # fmt: skip
 SUSPENDED = _reason(
     "Suspended",
@@ -169,7 +169,8 @@ STORAGE_REFUSES = _reason(
 )
 STORAGE_MISCONFIGURED = _reason(
     "StoreMisconfigured", "StorageReady",
-    "A Secret, one of its keys, a bucket or an address is missing; the message names it and the expected spelling.",
+    "A Secret, one of its keys, a bucket or an address is missing; the message names it and the expected spelling. "
+    "Or a store without a Secret is not among those that the operator may open with its own identity.",
 )  # fmt: skip
 STORAGE_UNKNOWN = _reason(
     "StorageUnknown", "StorageReady, ModelConverted", "The artifact store has not been asked yet."

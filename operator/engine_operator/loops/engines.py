@@ -36,6 +36,8 @@ class Rhythm:
     """Between two looks at an engine at work."""
     collect: float
     """Between two listings of an engine's artifacts."""
+    trust: float
+    """How long the artifact of an engine at rest is believed to be there still."""
     longest_retry: float
     """Bound of the growing wait after failures that say nothing about the engine."""
 
@@ -195,7 +197,11 @@ class EngineLoop:
             wait = (looked.next_retry - datetime.now(UTC)).total_seconds()
             return max(wait, self._rhythm.follow)
         since = self._clock() - memory.listed_at if memory.listed_at is not None else 0.0
-        return max(self._rhythm.collect - since, self._rhythm.follow)
+        rest = self._rhythm.collect - since
+        if looked.revision is not None:
+            # Nothing tells of an artifact that vanishes. Spread, since all were looked at together after a start.
+            rest = min(rest, self._rhythm.trust * random.uniform(1.0, 1.2))
+        return max(rest, self._rhythm.follow)
 
     def _collect_due(self, key: EngineKey, memory: _Memory) -> bool:
         """Garbage is looked for some time after a start, then in turns, and soon after another revision serves."""

@@ -102,7 +102,7 @@ class Work:
         clients = ServalClients(self._cluster, Timeouts(long_poll=settings.long_poll_timeout))
         self._sources = Sources(
             tools,
-            StoreBook(self._cluster, settings.patience()),
+            StoreBook(self._cluster, settings.patience(), grants=settings.identity_grants()),
             clients,
             settings.seconds(settings.sweep_every),
         )
@@ -116,7 +116,7 @@ class Work:
         self._inbox.ignores = self._ignores
         every = settings.seconds(settings.collect_every)
         self._orphans = Orphans(self._cluster, self._sources, self._policy.deletion.grace, every)
-        self._knative = await knative_settings(self._cluster, settings.knative_namespace)
+        self._knative = await self._read_knative()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._engines.run(), name="engines")
@@ -276,7 +276,10 @@ class Work:
     async def _follow_knative(self) -> None:
         while True:
             await asyncio.sleep(self._settings.seconds(self._settings.knative_every))
-            self._knative = await knative_settings(self._cluster, self._settings.knative_namespace)
+            self._knative = await self._read_knative()
+
+    async def _read_knative(self) -> KnativeSettings:
+        return await knative_settings(self._cluster, self._settings.knative_namespace, self._policy.mode)
 
     async def _again(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run a loop again after a failure that it did not expect: a defect must not stop the other loops."""
@@ -299,6 +302,7 @@ def engine_rhythm(settings: Settings) -> Rhythm:
         debounce=settings.seconds(0.2, 0.05),
         follow=settings.seconds(settings.follow_every, 0.25),
         collect=settings.seconds(settings.collect_every),
+        trust=settings.seconds(settings.manifest_trust),
         longest_retry=settings.seconds(20.0, 1.0),
     )
 

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from engine_operator.commands.doctor import knative_findings, name_finding
+from engine_operator.cluster.resources import ENGINES, INFERENCE_SERVICES, REVISIONS, SERVAL_SOURCES
+from engine_operator.commands.doctor import findings, knative_findings, name_finding
 from engine_operator.domain.observed import KnativeSettings
+from engine_operator.settings import Settings
+from tests.support.fake_cluster import FakeCluster
 
 GOOD = KnativeSettings(True, True, 900, "{{.Name}}-{{.Namespace}}.{{.Domain}}", 0)
 PAGE = (Path(__file__).parents[3] / "docs" / "install.md").read_text(encoding="utf-8")
@@ -65,6 +68,22 @@ def test_the_arithmetic_of_names_is_that_of_a_real_label() -> None:
     assert f"= {len(label)} of 63" in name_finding(GOOD, namespace).what
     assert name_finding(GOOD, "a" * 20).good is True
     assert name_finding(GOOD, "a" * 21).good is False
+
+
+async def test_in_standard_mode_nothing_is_asked_or_advised_of_knative() -> None:
+    cluster = FakeCluster()
+    for resource in (SERVAL_SOURCES, ENGINES, INFERENCE_SERVICES):
+        cluster.put(resource.path("ns"), {"items": []})
+    settings = Settings(deployment_mode="Standard")
+    client = cluster.client(may_lack=settings.may_lack())
+    found = [one async for one in findings(settings, client, "ns")]
+    assert [one.good for one in found] == [True] * len(found)
+    assert "Standard mode" in found[-1].what
+    assert not [one for one in cluster.requests if "knative" in one.url.path or "configmaps" in one.url.path]
+
+    cluster.put(REVISIONS.path("ns"), {"items": []})
+    advised = [one async for one in findings(Settings(), cluster.client(), "ns")]
+    assert any("Knative's" in one.what and one.good is None for one in advised)
 
 
 def test_the_page_says_exactly_which_settings_doctor_reads() -> None:

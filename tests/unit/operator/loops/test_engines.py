@@ -17,7 +17,7 @@ from engine_operator.loops.look import Looked, Looker
 from tests.support.waiting import consistently, eventually
 
 A, B = EngineKey("ns", "a"), EngineKey("ns", "b")
-RHYTHM = Rhythm(debounce=0.01, follow=0.05, collect=1000.0, longest_retry=0.2)
+RHYTHM = Rhythm(debounce=0.01, follow=0.05, collect=1000.0, trust=1000.0, longest_retry=0.2)
 SETTLED = Looked(phase=Phase.SERVING, revision=1, fingerprint=("same",))
 
 
@@ -53,10 +53,12 @@ class Looks:
 
 
 @asynccontextmanager
-async def running(looks: Looks, board: Board | None = None) -> AsyncIterator[tuple[EngineLoop, Inbox]]:
+async def running(
+    looks: Looks, board: Board | None = None, rhythm: Rhythm = RHYTHM
+) -> AsyncIterator[tuple[EngineLoop, Inbox]]:
     """A loop that runs."""
     inbox = Inbox()
-    loop = EngineLoop(inbox, cast(Looker, looks), board or Board(), RHYTHM, parallel=4)
+    loop = EngineLoop(inbox, cast(Looker, looks), board or Board(), rhythm, parallel=4)
     task = asyncio.create_task(loop.run())
     try:
         yield loop, inbox
@@ -72,6 +74,16 @@ async def test_a_hundred_touches_are_one_look_and_a_settled_engine_is_left_in_pe
             inbox.touch_engine(A)
         await eventually(lambda: loop.settled_with(A) == ("same",))
         await consistently(lambda: looks.count(A) <= 2, for_=0.3)
+
+
+async def test_p72_an_engine_at_rest_is_looked_at_when_its_artifact_is_no_longer_taken_for_granted() -> None:
+    looks = Looks()
+    looks.answers[B] = lambda: Looked(phase=None, revision=None, fingerprint=("nothing is served",))
+    async with running(looks, rhythm=replace(RHYTHM, trust=0.1)) as (loop, _):
+        loop.schedule(A)
+        loop.schedule(B)
+        await eventually(lambda: looks.count(A) >= 5)
+    assert looks.count(B) == 1
 
 
 async def test_an_engine_at_work_is_followed_until_it_settles() -> None:
