@@ -49,6 +49,7 @@ to format for a protocol: the mapping to HTTP and gRPC is one table in the serve
     │   ├── PairNotServed               a pair that this engine was not trained for
     │   ├── TextTooLong                 more tokens than the model has positions
     │   ├── UnknownModel                no model of that name, version or path here
+    │   ├── BodyTooSlow                 the body did not arrive in time
     │   ├── PayloadTooLarge             more bytes than the setting allows
     │   ├── NotReady                    the model is still on its way
     │   ├── ShuttingDown                the process leaves and takes nothing new
@@ -349,6 +350,12 @@ class UnknownModel(RequestError):
     """No model of that name or version, or no such path, is served here."""
 
     reason = "UnknownModel"
+
+
+class BodyTooSlow(RequestError):
+    """The body of the request did not arrive within the time that the setting allows."""
+
+    reason = "BodyTooSlow"
 
 
 class PayloadTooLarge(RequestError):

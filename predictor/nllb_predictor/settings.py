@@ -102,6 +102,13 @@ class ServeSettings:
         why="gRPC's own 4 MiB refuse a book in one call; without a limit one caller can exhaust the memory.",
     )
 
+    body_timeout_s: float = setting(
+        30.0,
+        "How long the body of a REST call may take to arrive.",
+        unit="seconds",
+        why="The largest one takes as long at 4.5 Mbit/s; a sender that stalls would hold its connection for ever.",
+    )
+
     cache_dir: str = setting(
         "/tmp/serval-live-cache",
         "Downloads and conversions.",
@@ -246,6 +253,7 @@ class ServeSettings:
             "max_queue_segments",
             "timeout_ms",
             "max_message_bytes",
+            "body_timeout_s",
         ):
             if getattr(self, name) < 1:
                 raise UsageError(f"{flag(name)} must be at least 1.")

@@ -20,6 +20,7 @@ from typing import Any
 import uvicorn
 
 from nllb_predictor.errors import PortTaken
+from nllb_predictor.server.bodies import Bodies
 from nllb_predictor.server.calls import Calls
 from nllb_predictor.server.grpc_server import make_server
 from nllb_predictor.server.lifecycle import Lifecycle, PhaseName, Served, State
@@ -34,6 +35,8 @@ from nllb_predictor.settings import ServeSettings
 log = logging.getLogger(__name__)
 
 DRAIN_POLL_SECONDS = 0.02
+LATE_BODY_SECONDS = 1.0
+"""For the rest of a body that is on its way when calls begin to be refused: its sender gets an answer, not a cut."""
 KEEP_ALIVE_SECONDS = 120
 """Longer than proxies keep an idle connection (Knative's: 90 s), so that no call meets one that we have just closed."""
 
@@ -83,6 +86,7 @@ class NllbServer(ModelServer):  # type: ignore[misc]
         model = NllbModel(served, lifecycle, Defaults.of(settings))
         for name in served.all:
             self.register_model(model, name)
+        self._bodies = Bodies(settings.body_timeout_s)
         self._stop = asyncio.Event()
         self.ports: Ports | None = None
         """Known once the process listens."""
@@ -129,7 +133,8 @@ class NllbServer(ModelServer):  # type: ignore[misc]
             self._stop.set()
 
     def _make_rest(self) -> _Uvicorn:
-        app = RestApi(self.dataplane, self._lifecycle, self._settings.max_message_bytes).app()
+        limit = self._settings.max_message_bytes
+        app = RestApi(self.dataplane, self._lifecycle, limit, self._bodies).app()
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -156,10 +161,12 @@ class NllbServer(ModelServer):  # type: ignore[misc]
             await asyncio.sleep(self._settings.lame_duck_s)
         if not failed:
             self._lifecycle.enter(State.DRAINING)
+            self._bodies.leave(LATE_BODY_SECONDS)
         while self._lifecycle.running and time.monotonic() < end:  # noqa: ASYNC110 (other threads count too)
             await asyncio.sleep(DRAIN_POLL_SECONDS)
         left = max(0.0, end - time.monotonic())
         rest.should_exit = True
+        rest.config.timeout_graceful_shutdown = max(1, int(left))
         rest.force_exit = left == 0.0 and self._lifecycle.running > 0
         await asyncio.gather(grpc_server.stop(grace=min(left, 1.0)), serving)
         if self._lifecycle.running:

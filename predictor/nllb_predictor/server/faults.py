@@ -38,7 +38,9 @@ class Fault:
         return {key: value for key, value in parts.items() if value}
 
     def headers(self) -> dict[str, str]:
-        return {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
+        found = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
+        # What is left of a body that came too slowly must not hold the connection on.
+        return found | ({"connection": "close"} if self.status == TOO_SLOW else {})
 
     def details(self) -> str:
         """The message of a gRPC status: the same words in one line."""
@@ -63,6 +65,8 @@ class _Row:
     retry_after: int | None = None
 
 
+TOO_SLOW = 408
+
 NO_THREAD = "can't start new thread"
 """How Python words a stack that finds no memory; it has no error class for it."""
 
@@ -75,6 +79,7 @@ TABLE: dict[type[errors.RequestError], _Row] = {
     errors.PairNotServed: _Row(400, "INVALID_ARGUMENT"),
     errors.TextTooLong: _Row(400, "INVALID_ARGUMENT"),
     errors.UnknownModel: _Row(404, "NOT_FOUND"),
+    errors.BodyTooSlow: _Row(TOO_SLOW, "DEADLINE_EXCEEDED"),
     errors.PayloadTooLarge: _Row(413, "RESOURCE_EXHAUSTED"),
     errors.Overloaded: _Row(429, "RESOURCE_EXHAUSTED", retry_after=1),
     errors.NotReady: _Row(503, "UNAVAILABLE", retry_after=1),

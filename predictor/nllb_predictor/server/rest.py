@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from nllb_predictor.errors import BadRequest, NotReady, PayloadTooLarge, UnknownModel
 from nllb_predictor.server import metrics, openapi
+from nllb_predictor.server.bodies import Bodies
 from nllb_predictor.server.calls import Call
 from nllb_predictor.server.faults import Fault, fault_of
 from nllb_predictor.server.lifecycle import Lifecycle
@@ -32,10 +33,13 @@ Handler = Callable[[Request], Awaitable[Response]]
 class RestApi:
     """The routes of one process."""
 
-    def __init__(self, plane: TruthfulDataPlane, lifecycle: Lifecycle, max_bytes: int) -> None:
+    def __init__(
+        self, plane: TruthfulDataPlane, lifecycle: Lifecycle, max_bytes: int, bodies: Bodies
+    ) -> None:
         self._plane = plane
         self._lifecycle = lifecycle
         self._max_bytes = max_bytes
+        self._bodies = bodies
 
     def app(self) -> Starlette:
         """The ASGI app."""
@@ -163,14 +167,15 @@ class RestApi:
         return answer(self._plane.index(asked.get("ready") is True))
 
     async def _body(self, request: Request) -> bytes:
-        """The whole body, unpacked. Raises PayloadTooLarge as soon as it is known to be."""
+        """The whole body, unpacked. Raises PayloadTooLarge as soon as it is known to be, and BodyTooSlow."""
         if int(request.headers.get("content-length") or 0) > self._max_bytes:
             raise self._too_large("request")
         body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > self._max_bytes:
-                raise self._too_large("request")
+        async with self._bodies.limited():
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > self._max_bytes:
+                    raise self._too_large("request")
         return rest_v2.unpacked(bytes(body), request.headers.get("content-encoding", ""), self._max_bytes)
 
     def _bounded(self, body: bytes, headers: dict[str, str]) -> Response:

@@ -7,6 +7,7 @@ from typing import Any
 from starlette.routing import Route
 
 from nllb_predictor.server import openapi
+from nllb_predictor.server.bodies import Bodies
 from nllb_predictor.server.faults import TABLE
 from nllb_predictor.server.lifecycle import Lifecycle
 from nllb_predictor.server.rest import RestApi
@@ -34,7 +35,7 @@ def test_every_reference_leads_somewhere() -> None:
 
 
 def test_every_path_and_method_is_a_route() -> None:
-    app = RestApi(None, Lifecycle(), 1000).app()  # type: ignore[arg-type]
+    app = RestApi(None, Lifecycle(), 1000, Bodies(1.0)).app()  # type: ignore[arg-type]
     found = [route for route in app.routes if isinstance(route, Route)]
     routes = {(route.path, method) for route in found for method in route.methods or ()}
     described = {(path, method.upper()) for path, methods in DOCUMENT["paths"].items() for method in methods}

@@ -9,6 +9,7 @@ from nllb_predictor.server.faults import TABLE, fault_of
 REST_AND_GRPC = {
     400: {"INVALID_ARGUMENT"},
     404: {"NOT_FOUND"},
+    408: {"DEADLINE_EXCEEDED"},
     413: {"RESOURCE_EXHAUSTED"},
     429: {"RESOURCE_EXHAUSTED"},
     503: {"UNAVAILABLE", "RESOURCE_EXHAUSTED"},
