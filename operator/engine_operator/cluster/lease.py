@@ -24,8 +24,8 @@ class LeaseTiming:
     duration: float = 15.0
     """How long others wait after our last renewal."""
 
-    renew_every: float = 5.0
-    """Between two renewals: three tries before the deadline."""
+    renew_every: float = 2.0
+    """Between two renewals. One that hangs for a write's whole time limit leaves room for another before the deadline."""
 
     renew_deadline: float = 10.0
     """From the start of the last good renewal; after that we no longer write."""

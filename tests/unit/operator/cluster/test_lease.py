@@ -143,3 +143,5 @@ def test_no_write_outlives_the_lead() -> None:
         timing = settings.lease_timing()
         assert timing.renew_deadline + settings.limits().write_timeout <= timing.duration
         assert timing.renew_every * 2 <= timing.renew_deadline
+        hangs = timing.duration - timing.renew_deadline
+        assert timing.renew_every + hangs + timing.look_every < timing.renew_deadline
