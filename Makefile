@@ -12,7 +12,7 @@ export PYTHONPATH := $(CURDIR)
 ##@ Start here
 .PHONY: help demo test
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: setup ## Real cluster, a Serval stand-in, a finished build that becomes a live translation
 	@scripts/demo
@@ -61,8 +61,10 @@ setup: $(STAMP) ## Python environment in .venv
 
 $(STAMP): pyproject.toml constraints.txt
 	@echo "==> Python environment in $(VENV) (a minute or two)"
+	@command -v $(PYTHON) > /dev/null || { echo "serval-live needs Python 3.11 or newer: apt-get install python3 python3-venv" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit("serval-live needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@# An environment without pip is what an attempt without Debian's python3-venv leaves behind.
+	@$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 

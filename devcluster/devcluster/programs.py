@@ -6,18 +6,24 @@ One `go build` at a time on a machine (a file lock): a second caller waits and t
 import fcntl
 import functools
 import os
+import re
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from devcluster.errors import UsageError
+from devcluster.errors import HostUnfit, UsageError
 from devcluster.go_modules import RARE, GoModule, modules
 from devcluster.progress import step
 from devcluster.settings import Settings
 from devcluster.shell import run
 from devcluster.versions import Versions, load
+
+_GET_GO = "install Go 1.26 or newer from https://go.dev/dl (the package `golang` of Debian 12 is older)"
+_FETCHES_NEWER = (1, 21)
+"""From this release on `go` fetches a newer one by itself where a module asks for it."""
 
 
 @contextmanager
@@ -37,8 +43,18 @@ def _go_environment(module: GoModule) -> dict[str, str]:
 
 @functools.cache
 def go_version() -> str:
-    """The Go that builds here, e.g. go1.26.8. Raises HostUnfit where there is none."""
-    return run(["go", "env", "GOVERSION"]).strip()
+    """The Go that builds here, e.g. go1.26.8. Raises HostUnfit where there is none, or one that is too old."""
+    if shutil.which("go") is None:
+        raise HostUnfit(f"there is no `go` on PATH; {_GET_GO}")
+    return sufficient(run(["go", "env", "GOVERSION"]).strip())
+
+
+def sufficient(version: str) -> str:
+    """The same version. Raises HostUnfit for a Go that can't fetch the newer one which our modules ask for."""
+    numbers = re.match(r"go(\d+)\.(\d+)", version)
+    if numbers and (int(numbers[1]), int(numbers[2])) < _FETCHES_NEWER:
+        raise HostUnfit(f"{version} is too old to build Kubernetes; {_GET_GO}")
+    return version
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import go_modules, versions
-from devcluster.errors import UsageError
+from devcluster import go_modules, programs, versions
+from devcluster.errors import HostUnfit, UsageError
 from devcluster.versions import Versions
 
 
@@ -72,3 +72,21 @@ def test_each_program_is_built_by_exactly_one_module(pins: Versions) -> None:
 def test_groups_name_modules_that_exist(pins: Versions) -> None:
     known = go_modules.modules(pins)
     assert {name for names in go_modules.GROUPS.values() for name in names} <= set(known)
+
+
+@pytest.mark.parametrize("version", ["go1.19.8", "go1.20"])
+def test_a_go_that_is_too_old_is_told_where_a_newer_one_is(version: str) -> None:
+    with pytest.raises(HostUnfit, match=rf"{version} is too old .*go\.dev"):
+        programs.sufficient(version)
+
+
+@pytest.mark.parametrize("version", ["go1.21.0", "go1.26.8", "devel go1.28-abc"])
+def test_a_go_that_can_fetch_what_it_lacks_is_taken(version: str) -> None:
+    assert programs.sufficient(version) == version
+
+
+def test_a_machine_without_go_is_told_to_install_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    programs.go_version.cache_clear()
+    with pytest.raises(HostUnfit, match=r"go\.dev"):
+        programs.go_version()

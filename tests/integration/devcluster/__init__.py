@@ -1,0 +1,1 @@
+"""devcluster against an API server that it did not start for itself."""
