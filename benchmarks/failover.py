@@ -6,6 +6,7 @@ begun, and let go on: it must find that it leads no more before it writes anythi
 """
 
 import asyncio
+import json
 import os
 import signal
 import time
@@ -140,12 +141,16 @@ async def _until_revision(bench: Bench, revision: int) -> None:
     loop = asyncio.get_running_loop()
     end = loop.time() + PATIENCE
     while True:
-        found = [(one.get("status") or {}) for one in await bench.all(ENGINES)]
-        done = sum((one.get("serving") or {}).get("revision") == revision for one in found)
-        if done == SIZE:
+        waiting = [
+            {"name": one["metadata"]["name"], "status": status}
+            for one in await bench.all(ENGINES)
+            if ((status := one.get("status") or {}).get("serving") or {}).get("revision") != revision
+        ]
+        if not waiting:
             return
         if loop.time() > end:
-            raise TimeoutError(f"{done} of {SIZE} engines serve revision {revision}\n{bench.describe()}")
+            told = "\n".join(json.dumps(one) for one in waiting)
+            raise TimeoutError(f"not at revision {revision}:\n{told}\n{bench.describe()}")
         await asyncio.sleep(0.5)
 
 

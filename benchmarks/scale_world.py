@@ -1,7 +1,8 @@
 """What the operator's large benchmarks share: a bench with many engines, and what a process or the audit log tells.
 
 A real etcd, API server and S3 server; Serval and KServe's controllers as in the tests, in the benchmark's own process.
-The operator is a process of its own, bound to one core, so that its time is what one core gives it.
+The operator is a process of its own, bound to one core, so that its time is what one core gives it; with the libraries
+that its image has and no others, since kopf loads every client of Kubernetes that it finds.
 """
 
 import asyncio
@@ -10,19 +11,23 @@ import os
 import signal
 import sys
 import tempfile
+import tomllib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from benchmarks.report import ROOT
 from devcluster.control_plane import ControlPlane
 from devcluster.s3 import S3Server
 from engine_operator.cluster.resources import ENGINES, Json
 from tests.integration.operator.bench import Bench
-from tests.integration.operator.process import OperatorProcess
+from tests.integration.operator.process import OperatorProcess, received
 from tests.integration.operator.setting_up import install_kinds, open_bench
 from tests.support.serval import EngineSpec
+from tests.support.venvs import python_with
+from tinymodel.settings import cache_dir
 
 TICKS = os.sysconf("SC_CLK_TCK")
 OPERATOR = "serval-live-operator"
@@ -45,12 +50,23 @@ def servers() -> Iterator[tuple[ControlPlane, S3Server, Path]]:
             yield plane, s3, folder
 
 
+def shipped_python() -> Path:
+    """An interpreter with the operator's dependencies. Made on first use."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["operator"]]
+    requirements = cache_dir() / "operator-requirements.txt"
+    requirements.parent.mkdir(parents=True, exist_ok=True)
+    requirements.write_text("\n".join([*wanted, f"-c {ROOT / 'constraints.txt'}", ""]))
+    return python_with(requirements, "operator")
+
+
 @asynccontextmanager
 async def large_bench(plane: ControlPlane, s3: S3Server, folder: Path) -> AsyncIterator[Bench]:
     """A bench whose simulator watches, looks twice a second, and has nodes for everybody."""
     async with open_bench(plane, s3, folder, large=True) as bench:
         bench.simulator.world.tick = 0.5
         bench.simulator.world.nodes = 100_000
+        bench.python = await asyncio.to_thread(shipped_python)
         yield bench
 
 
@@ -87,10 +103,10 @@ async def count_settled(bench: Bench) -> int:
     return sum(settled(one) for one in await bench.all(ENGINES))
 
 
-async def until_all_serve(bench: Bench, count: int, at_most: float, every: float = 2.0) -> None:
+async def until_all_serve(bench: Bench, count: int, at_most: float) -> None:
     """Wait, and say how far it is. Raises TimeoutError with the operator's last words."""
     told, loop = 0, asyncio.get_running_loop()
-    end = loop.time() + at_most
+    end, every = loop.time() + at_most, max(1.0, count / 200)  # Whoever asks all the time is a load too.
     while (done := await count_settled(bench)) < count:
         if loop.time() > end:
             raise TimeoutError(f"{done} of {count} engines serve after {at_most:g} s\n{bench.describe()}")
@@ -124,6 +140,18 @@ def audit_entries(plane: ControlPlane, namespace: str) -> Iterator[Json]:
                     entry: Json = json.loads(line)
                     if (entry.get("objectRef") or {}).get("namespace") == namespace:
                         yield entry
+
+
+def operator_writes(plane: ControlPlane, namespace: str, since: float) -> Counter[str]:
+    """The operator's writes by verb and resource, without its Lease."""
+    return Counter(
+        f"{one['verb']} {one['objectRef']['resource']}"
+        for one in audit_entries(plane, namespace)
+        if one.get("userAgent", "").startswith(OPERATOR)
+        and one["objectRef"]["resource"] != "leases"
+        and one["verb"] not in ("get", "list", "watch")
+        and received(one) >= since
+    )
 
 
 def operator_calls(plane: ControlPlane, namespace: str) -> Counter[str]:

@@ -110,6 +110,8 @@ def settings(pace: WatchPace) -> kopf.OperatorSettings:
     chosen.watching.server_timeout = pace.life
     chosen.watching.client_timeout = pace.life * 1.1
     chosen.watching.chunk_size = 250
+    # A worker keeps its object's last event for this long: of a first list, all objects at once.
+    chosen.queueing.idle_timeout = 0.2
     for plural in ("inferenceservices.serving.kserve.io", "jobs.batch"):
         chosen.watching.label_selectors[plural] = wire.LABEL_ENGINE
     chosen.networking.request_timeout = pace.request

@@ -2,6 +2,7 @@
 
 kopf would read its credentials once and ask again only after a 401; here each request carries the token as it is now.
 kopf also keeps bookmarks to itself, which are the only sign that a silent watch lives; they are seen as they pass.
+And kopf asks for whole objects, of which our handlers read the metadata: it gets only that.
 """
 
 import asyncio
@@ -20,7 +21,11 @@ from engine_operator.cluster.connection import Connection
 AFTER_REFUSAL = 2.0
 """Seconds until a request that was refused twice (401) is given back to kopf, which would repeat it at once."""
 
+METADATA = "application/json;as=PartialObjectMetadata{0};g=meta.k8s.io;v=v1,application/json"
+"""What is accepted for a watch, or with `List` for a list; whole objects where a server knows no other."""
+
 _PLURAL = re.compile(r"/([a-z]+)$")
+_OBJECTS = re.compile(r"/namespaces/[^/]+/[a-z]+$")
 
 
 def login(connection: Connection) -> Callable[..., Awaitable[kopf.AiohttpSession]]:
@@ -50,16 +55,20 @@ class Watching:
     async def __call__(
         self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
+        watch = request.url.query.get("watch") == "true"
+        if _OBJECTS.search(request.url.path):
+            request.headers["Accept"] = METADATA.format("" if watch else "List")
         await self._while_quiet()
         answer = await self._authorized(request, send)
         if answer.status == 429:
             self._quiet.ask(retry_after(answer.headers.get("Retry-After")))
         found = _PLURAL.search(request.url.path)
         if answer.status == 200 and found is not None:
-            if request.url.query.get("watch") == "true":
+            if watch:
                 answer.content = Marked(answer.content, found[1])  # type: ignore[assignment]
             else:
                 metrics.watch_delivered(found[1])
+                _never_null(answer)
         return answer
 
     async def _while_quiet(self) -> None:
@@ -83,6 +92,17 @@ class Watching:
         if answer.status == 401:
             await asyncio.sleep(self._after_refusal)
         return answer
+
+
+def _never_null(answer: aiohttp.ClientResponse) -> None:
+    """An empty list of metadata has `items: null`, over which kopf stumbles for good."""
+    parse = answer.json
+
+    async def parsed() -> Any:
+        found = await parse()
+        return {**found, "items": found["items"] or []} if "items" in found else found
+
+    answer.json = parsed  # type: ignore[assignment,method-assign]
 
 
 class Marked:

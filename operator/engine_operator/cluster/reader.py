@@ -1,11 +1,14 @@
 """Reads everything that belongs to an engine: one engine by label, or all of a namespace by a few paged lists.
 
-No watch caches and no indices: at a thousand engines those cost a minute of CPU and half of our memory.
+No watch caches and no indices: at a thousand engines those cost a minute of CPU and half of our memory. What a survey
+found is kept as JSON, which takes a tenth of its dictionaries' memory, and is parsed for whoever looks at an engine.
 """
 
+import json
 import logging
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from engine_operator.cluster.autoscaler import refusal
 from engine_operator.cluster.client import ClusterClient, ObjectRef
@@ -49,18 +52,76 @@ class EngineObjects:
 
 
 @dataclass(frozen=True)
+class Packed:
+    """The objects of one engine as JSON."""
+
+    content: bytes
+    marks: tuple[object, ...]
+    """Their fingerprint."""
+
+    @classmethod
+    def of(cls, objects: EngineObjects) -> Self:
+        """What `objects` gives back."""
+        parts = (objects.engine, objects.service, objects.jobs, objects.pods, objects.revisions)
+        return cls(json.dumps(parts, separators=(",", ":")).encode(), objects.fingerprint())
+
+    def objects(self) -> EngineObjects:
+        """Parsed anew with each call."""
+        engine, service, jobs, pods, revisions = json.loads(self.content)
+        return EngineObjects(engine, service, tuple(jobs), tuple(pods), tuple(revisions))
+
+
+class Shelf(Mapping[str, EngineObjects]):
+    """Engines of a namespace by name. Each look at one parses it."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, dict[Resource, list[bytes]]] = {}
+
+    def put(self, resource: Resource, item: Json) -> None:
+        """Keep an object of the engine that it is, or that its label names; what belongs to none is none of ours."""
+        metadata = item["metadata"]
+        if resource is ENGINES:
+            parts = self._parts.setdefault(str(metadata["name"]), {})
+        else:
+            found = self._parts.get(metadata["labels"][wire.LABEL_ENGINE])
+            if found is None:
+                return
+            parts = found
+        packed = json.dumps(slim(resource, item), separators=(",", ":")).encode()
+        parts.setdefault(resource, []).append(packed)
+
+    def __getitem__(self, name: str) -> EngineObjects:
+        parts = self._parts[name]
+
+        def of(resource: Resource) -> tuple[Json, ...]:
+            return tuple(json.loads(one) for one in parts.get(resource, ()))
+
+        services = of(INFERENCE_SERVICES)
+        return EngineObjects(
+            engine=of(ENGINES)[0],
+            service=services[-1] if services else None,
+            jobs=of(JOBS),
+            pods=of(PODS),
+            revisions=of(REVISIONS),
+        )
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._parts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+
+@dataclass(frozen=True)
 class Survey:
     """All TranslationEngines of a namespace, by name, each with what belongs to it."""
 
-    engines: dict[str, EngineObjects] = field(default_factory=dict)
+    engines: Mapping[str, EngineObjects] = field(default_factory=dict)
     complete: bool = False
     """With everything that a plan needs."""
-
-    def attach(self, item: Json, add: Callable[[EngineObjects, Json], EngineObjects]) -> None:
-        """Give an object to the engine that its label names; what belongs to none is none of ours."""
-        name = item["metadata"]["labels"][wire.LABEL_ENGINE]
-        if name in self.engines:
-            self.engines[name] = add(self.engines[name], item)
 
 
 class ClusterReader:
@@ -83,26 +144,23 @@ class ClusterReader:
             revisions=await self._all(REVISIONS, namespace, label),
         )
 
+    async def engines(self, namespace: str) -> Survey:
+        """All engines without what belongs to them."""
+        shelf = Shelf()
+        await self._fill(shelf, ENGINES, namespace)
+        return Survey(shelf)
+
     async def survey(self, namespace: str, revisions: bool = False) -> Survey:
         """All engines: a sleeping engine costs no request of its own. `revisions` completes them, for plans."""
-        engines = {
-            str(one["metadata"]["name"]): EngineObjects(slim(ENGINES, one))
-            async for one in self._cluster.list(ENGINES, namespace)
-        }
-        survey = Survey(engines)
-        async for one in self._cluster.list(INFERENCE_SERVICES, namespace, wire.LABEL_ENGINE):
-            survey.attach(slim(INFERENCE_SERVICES, one), lambda mine, new: replace(mine, service=new))
-        async for one in self._cluster.list(JOBS, namespace, wire.LABEL_ENGINE):
-            survey.attach(slim(JOBS, one), lambda mine, new: replace(mine, jobs=(*mine.jobs, new)))
-        async for one in self._cluster.list(PODS, namespace, wire.LABEL_ENGINE):
-            survey.attach(slim(PODS, one), lambda mine, new: replace(mine, pods=(*mine.pods, new)))
-        if revisions:
-            async for one in self._cluster.list(REVISIONS, namespace, wire.LABEL_ENGINE):
-                survey.attach(
-                    slim(REVISIONS, one), lambda mine, new: replace(mine, revisions=(*mine.revisions, new))
-                )
-            return replace(survey, complete=True)
-        return survey
+        shelf = Shelf()
+        for resource in (ENGINES, INFERENCE_SERVICES, JOBS, PODS, *([REVISIONS] if revisions else [])):
+            await self._fill(shelf, resource, namespace)
+        return Survey(shelf, complete=revisions)
+
+    async def _fill(self, shelf: Shelf, resource: Resource, namespace: str) -> None:
+        labels = "" if resource is ENGINES else wire.LABEL_ENGINE
+        async for one in self._cluster.list(resource, namespace, labels):
+            shelf.put(resource, one)
 
     async def jobs(self, objects: EngineObjects) -> tuple[JobState, ...]:
         """The conversion Jobs; for one that has not started, also when its source was handed over."""

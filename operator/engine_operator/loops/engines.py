@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from engine_operator import metrics
-from engine_operator.cluster.reader import EngineObjects
+from engine_operator.cluster.reader import EngineObjects, Packed
 from engine_operator.domain.observed import Phase
 from engine_operator.errors import LeaseLost, OperatorError
 from engine_operator.loops.board import Board
@@ -74,7 +74,7 @@ class EngineLoop:
         self._due: dict[EngineKey, float] = {}
         self._memory: dict[EngineKey, _Memory] = {}
         self._running: dict[EngineKey, asyncio.Task[None]] = {}
-        self._known: dict[EngineKey, EngineObjects] = {}
+        self._known: dict[EngineKey, Packed] = {}
         self._planned: set[EngineKey] = set()
         metrics.PLANNED.set(0)
 
@@ -87,14 +87,14 @@ class EngineLoop:
 
     def offer(self, key: EngineKey, objects: EngineObjects) -> None:
         """Look at an engine that a survey has just read: if all is well, nothing has to be read again."""
-        self._known[key] = objects
+        self._known[key] = Packed.of(objects)
         self.schedule(key)
 
     def saw(self, key: EngineKey, mark: Mark) -> bool:
         """Whether the last look, or the one to come, saw an object as it is now: our own start, or our own write."""
         memory, known = self._memory.get(key), self._known.get(key)
         if known is not None:
-            return mark in known.fingerprint()
+            return mark in known.marks
         seen = memory.settled[0] if memory and memory.settled else ()
         return isinstance(seen, tuple) and mark in seen
 
@@ -152,7 +152,7 @@ class EngineLoop:
         memory.settled = None
         collect, known = self._collect_due(key, memory), self._known.pop(key, None)
         try:
-            looked = await self._looker.glance(key, known) if known and not collect else None
+            looked = await self._looker.glance(key, known.objects()) if known and not collect else None
             looked = looked or await self._looker.look(key, collect)
         except LeaseLost:
             return  # The leader ends this loop; whoever leads next looks again.

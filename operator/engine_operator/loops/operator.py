@@ -88,6 +88,8 @@ class Work:
         self._board = Board()
         self._cost = PodSeconds()
         self._running: dict[SourceKey, _Running] = {}
+        self._listed = asyncio.Event()
+        """Set once it is known which sources there are."""
 
     async def run(self) -> None:
         """Until cancelled, or until the Lease is lost."""
@@ -154,6 +156,7 @@ class Work:
             elif running.fingerprint != seen:
                 running.fingerprint = seen
                 running.loop.wake(0.0)
+        self._listed.set()
 
     def _start(self, key: SourceKey, item: Json, group: asyncio.TaskGroup) -> None:
         settings, sources = self._settings, self._sources
@@ -249,11 +252,14 @@ class Work:
 
     async def _sweep_models(self) -> None:
         """Persons' models, and engines whose source does not exist, have no source that sweeps them."""
+        await self._listed.wait()
         while True:
             for namespace in self._namespaces:
-                survey = await self._reader.survey(namespace)
-                engines = self._without_sweep(survey)
-                self._offer(namespace, survey, engines)
+                engines = self._without_sweep(await self._reader.engines(namespace))
+                if engines:
+                    survey = await self._reader.survey(namespace)
+                    engines = self._without_sweep(survey)
+                    self._offer(namespace, survey, engines)
                 models = {engine.engine_id for engine in engines if isinstance(engine.origin, ModelSpec)}
                 await self._orphans.collect_models(namespace, models)
             await asyncio.sleep(self._settings.seconds(self._settings.sweep_every))

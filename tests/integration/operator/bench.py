@@ -42,6 +42,9 @@ from tests.support.waiting import eventually, time_factor
 PATIENCE = 40.0
 """Seconds that a test waits for something; on an idle machine everything happens within a few."""
 
+OURS = tuple(Path(__file__).parents[3] / folder for folder in ("operator", "contract"))
+"""Where the operator's packages lie."""
+
 
 @dataclass
 class Bench:
@@ -57,6 +60,8 @@ class Bench:
     bucket: str
     folder: Path
     operators: list[OperatorProcess] = field(default_factory=list)
+    python: Path | None = None
+    """Interpreter of the operators, with libraries and nothing of ours; None: the tests' own."""
 
     def __post_init__(self) -> None:
         self._audit = AuditLog(self.plane.audit_log, self.namespace)
@@ -78,7 +83,7 @@ class Bench:
         environment = {
             **os.environ,
             "KUBECONFIG": kubeconfig or str(self.plane.kubeconfig),
-            "PYTHONPATH": os.pathsep.join([*map(str, code), *sys.path]),
+            "PYTHONPATH": os.pathsep.join([*map(str, code), *(map(str, OURS) if self.python else sys.path)]),
             "PYTHONUNBUFFERED": "1",
             **{
                 f"SERVAL_LIVE_OPERATOR_{name.upper()}": value
@@ -97,7 +102,7 @@ class Bench:
         }
         with log.open("wb") as output:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
+                str(self.python or sys.executable),
                 "-m",
                 "engine_operator",
                 "run",

@@ -13,11 +13,12 @@ from devcluster.control_plane import ControlPlane
 from devcluster.programs import Programs
 from devcluster.s3 import S3Server
 from devcluster.waiting import until
-from engine_operator.cluster.client import ClusterClient, ObjectRef
+from engine_operator.cluster.client import ClusterClient, Limits, ObjectRef
 from engine_operator.cluster.connection import from_kubeconfig
 from engine_operator.cluster.resources import NAMESPACES
 from tests.integration.operator.bench import Bench
 from tests.support.kube_simulator import KubeSimulator, Store
+from tests.support.kube_simulator.followed import PATIENCE
 from tests.support.serval import Bucket, ServalStandIn, Settings
 
 FOREIGN = ("inferenceservices.serving.kserve.io", "revisions.serving.knative.dev")
@@ -58,7 +59,8 @@ async def open_bench(
     store.client().create_bucket(Bucket=namespace)
     models = Bucket(namespace, s3.endpoint, access_key=s3.access_key, secret_key=s3.secret_key)
     connection = replace(from_kubeconfig(control_plane.kubeconfig), agent="the-bench")
-    async with ClusterClient(connection) as cluster:
+    limits = Limits(read_timeout=PATIENCE, write_timeout=PATIENCE) if large else Limits()
+    async with ClusterClient(connection, limits=limits) as cluster:
         await cluster.create(NAMESPACES, {"metadata": {"name": namespace}})
         with ServalStandIn(Settings(long_poll_timeout=2.0), models) as serval:
             async with KubeSimulator(control_plane.kubeconfig, namespace, store, large=large) as simulator:

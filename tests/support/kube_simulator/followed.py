@@ -12,6 +12,8 @@ import httpx
 
 from tests.support.kube_simulator.api import Api, Json
 
+PATIENCE = 300.0
+"""Seconds that a request may take on a machine that is full of engines."""
 AGAIN = 0.2
 """Seconds between a watch that ended and the next list."""
 
@@ -21,6 +23,7 @@ class Followed(Api):
 
     def __init__(self, *given: object) -> None:
         super().__init__(*given)  # type: ignore[arg-type]
+        self._http.timeout = httpx.Timeout(PATIENCE)
         self._seen: dict[str, dict[str, Json]] = {}
 
     async def list(self, kind: str) -> list[Json]:

@@ -25,15 +25,18 @@ class Api:
         self.accepted = "first"
         self.busy: list[web.Response] = []
         self.tokens: list[str] = []
+        self.accepts: list[str] = []
+        self.items: Any = []
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.tokens.append(request.headers.get("Authorization", "").removeprefix("Bearer "))
+        self.accepts.append(request.headers.get("Accept", ""))
         if self.busy:
             return self.busy.pop()
         if self.tokens[-1] != self.accepted:
             return web.Response(status=401)
         if request.query.get("watch") != "true":
-            return web.json_response({"items": []})
+            return web.json_response({"items": self.items})
         answer = web.StreamResponse()
         await answer.prepare(request)
         await answer.write(b'{"type": "BOOKMARK"}\n')
@@ -138,3 +141,27 @@ async def test_a3_a_watch_that_begins_anew_waits_as_long_as_the_server_asked(tmp
         assert (await http.get(url)).status == 429
         assert (await http.get(url)).status == 200
         assert time.monotonic() - before >= 1.0
+
+
+async def test_kopf_gets_the_metadata_of_objects_alone(tmp_path: Path) -> None:
+    file, api = tmp_path / "token", Api()
+    file.write_text("first")
+    async with serving(api) as url, session(TokenFileAuth(file)) as http:
+        assert (await http.get(url)).status == 200
+        assert (await http.get(url, params={"watch": "true"})).status == 200
+    kinds = [accepted.partition(";as=")[2].partition(";")[0] for accepted in api.accepts]
+    assert kinds == ["PartialObjectMetadataList", "PartialObjectMetadata"]
+    assert all(accepted.endswith(",application/json") for accepted in api.accepts), (
+        "older servers send the whole"
+    )
+
+
+async def test_a_list_without_objects_is_an_empty_one(tmp_path: Path) -> None:
+    """As the API server writes a list of metadata: kopf would end over `null`."""
+    file, api = tmp_path / "token", Api()
+    file.write_text("first")
+    async with serving(api) as url, session(TokenFileAuth(file)) as http:
+        api.items = None
+        assert await (await http.get(url)).json() == {"items": []}
+        api.items = [{"metadata": {"name": "x"}}]
+        assert await (await http.get(url)).json() == {"items": api.items}
