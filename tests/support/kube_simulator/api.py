@@ -25,7 +25,7 @@ class Api:
         connection = from_kubeconfig(kubeconfig)
         self.namespace = namespace
         self._http = httpx.AsyncClient(
-            base_url=connection.server, verify=connection.tls, auth=connection.auth, timeout=15
+            base_url=connection.server, verify=connection.tls, auth=connection.auth, timeout=60
         )
 
     async def __aenter__(self) -> Self:
@@ -51,9 +51,9 @@ class Api:
         answer = await self._http.post(self._path(kind), json=body, params={"fieldManager": MANAGER})
         return None if answer.status_code == 409 else self._body(answer)
 
-    async def set_status(self, kind: str, name: str, status: Json) -> None:
-        """Merge patch of the status subresource."""
-        await self._patch(self._path(kind, name) + "/status", {"status": status})
+    async def set_status(self, kind: str, name: str, status: Json) -> bool:
+        """Merge patch of the status subresource; False if it has to be written again."""
+        return await self._patch(self._path(kind, name) + "/status", {"status": status})
 
     async def patch(self, kind: str, name: str, change: Json) -> None:
         """Merge patch."""
@@ -80,15 +80,17 @@ class Api:
         if answer.status_code not in (404, 409):
             answer.raise_for_status()
 
-    async def _patch(self, path: str, change: Json) -> None:
+    async def _patch(self, path: str, change: Json) -> bool:
         answer = await self._http.patch(
             path,
             json=change,
             params={"fieldManager": MANAGER},
             headers={"Content-Type": "application/merge-patch+json"},
         )
-        if answer.status_code not in (404, 409):
-            self._body(answer)
+        if answer.status_code in (404, 409):
+            return False
+        self._body(answer)
+        return True
 
     def _path(self, kind: str, name: str = "") -> str:
         path = "/" + kind.format(self.namespace)

@@ -229,15 +229,15 @@ class Knative:
         await self._tell(SERVICES, name, status)
 
     async def _tell(self, kind: str, name: str, status: Json) -> None:
-        """Write a status if it is another one than we wrote last."""
+        """Write a status if it is another one than we wrote last. One that did not arrive is written again."""
         if self._told.get(f"{kind}/{name}") == status:
             return
-        self._told[f"{kind}/{name}"] = status
         stamped = {
             **status,
             "conditions": [{**one, "lastTransitionTime": now()} for one in status["conditions"]],
         }
-        await self._api.set_status(kind, name, stamped)
+        if await self._api.set_status(kind, name, stamped):
+            self._told[f"{kind}/{name}"] = status
 
 
 def _starts_asleep(revision: Json) -> bool:

@@ -78,9 +78,9 @@ class StandardMode:
             "conditions": [ready],
         }
         if self._told.get(name) != status:
-            self._told[name] = status
             stamped = [{**ready, "lastTransitionTime": now()}]
-            await self._api.set_status(SERVICES, name, {**status, "conditions": stamped})
+            if await self._api.set_status(SERVICES, name, {**status, "conditions": stamped}):
+                self._told[name] = status
 
 
 def in_standard_mode(service: Json) -> bool:
