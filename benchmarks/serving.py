@@ -24,6 +24,7 @@ from typing import Any
 import httpx
 
 from benchmarks.report import ROOT
+from nllb_predictor.pipeline.faults import REPEATS, longest_repeat
 
 REFERENCES = ROOT / "tests" / "data" / "references" / "greedy.jsonl"
 LISTENING = re.compile(r"listening: rest=(\d+) grpc=(\d+)")
@@ -48,8 +49,14 @@ def sentences(count: int, seed: int = 1) -> list[Sentence]:
 
 @cache
 def _verses() -> tuple[Sentence, ...]:
+    """Those are left out of which the tiny model makes a loop, one in a hundred: the server tries them again, which
+    nothing that it is compared with does."""
     rows = [json.loads(line) for line in REFERENCES.read_text(encoding="utf-8").splitlines()]
-    return tuple(Sentence(row["source"], row["source_language"], row["target_language"]) for row in rows)
+    return tuple(
+        Sentence(row["source"], row["source_language"], row["target_language"])
+        for row in rows
+        if longest_repeat([str(token) for token in row["output_ids"]])[0] <= REPEATS
+    )
 
 
 def priority(cores: str = "") -> list[str]:

@@ -7,8 +7,8 @@
 * Later runs of a call that was let in go before new calls of its priority: what is half done is finished first.
 * The leader's batch is filled with segments that will be about as long, since a short translation beside a long one
   leaves the engine's width unused.
-* After a batch whose callers ask again at once, a moment's wait (a fiftieth of what the batch took) lets them come
-  back together instead of sending the quickest of them alone.
+* After a batch whose callers ask again at once, a moment's wait (a fiftieth of what the batch took, and as much again
+  from each that comes, a tenth at most) lets them come back together instead of sending the quickest of them alone.
 
 Times are seconds of any clock that never goes back.
 """
@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import zip_longest
+from math import ceil
 
 from nllb_predictor.engine.domain import How, NextTokens, Scoring, Search, Segment
 from nllb_predictor.engine.fairness import FairClock
@@ -44,13 +45,22 @@ HURRY = 1.2
 """A batch is kept so small that it meets the first deadline in it, though it takes a fifth longer than thought."""
 
 PATIENCE = 0.02
-"""How long, measured in the last batch's time, callers that were just answered may take to ask again."""
+"""How long, measured in the last batch's time, callers that were just answered may take to ask again, and then the next
+of them after each."""
+
+LONGEST_PATIENCE = 0.1
+"""How long all of them may take."""
 
 WINDOW = 4
 """From how many times a batch's segments it is chosen: more makes lengths more alike and the order less fair."""
 
-SMALLEST_SHARE = 16
-"""Segments below which a batch is not divided among workers; where a batch turns from reading to computing."""
+SMALLEST_SHARE = 4
+"""Segments below which a batch is not divided among workers. Each of them has cores of its own, and two halves of a
+small batch end sooner than the whole: eight sentences on two cores 1.2 times, sixteen 1.4 times as quickly."""
+
+CHOICE = 0.9
+"""Part of its fair share that a batch takes where many calls wait: what is left lets the next batch, with the calls
+that come back meanwhile, choose segments of like length. Measured with 64 callers: 6 % more than all of it."""
 
 ROW_TOKENS = 16
 """What a row of logits over the whole vocabulary costs: a quarter of a million numbers, a megabyte."""
@@ -149,7 +159,8 @@ class Queue:
         self._callers: FairClock[LaneKey] = FairClock()
         self._last_interactive = float("-inf")
         self._expected = 0
-        self._until = float("-inf")
+        self._moment = 0.0
+        self._until = self._latest = float("-inf")
 
     def __len__(self) -> int:
         return sum(len(lane) for lane in self._lanes.values())
@@ -188,6 +199,8 @@ class Queue:
             for index, segment in enumerate(run.segments)
         ]
         self._lanes[key].add(items, run.later)
+        if now < self._until:
+            self._until = min(now + self._moment, self._latest)
 
     def drop(self, run: Run) -> int:
         """Forget what still waits of a run; how many segments that was."""
@@ -208,14 +221,16 @@ class Queue:
 
     def pause(self, now: float) -> float:
         """Seconds that it is worth to wait before `take`, for callers that were just answered; 0 takes now."""
-        if not self._lanes or len(self) >= self._expected:
+        enough = min(self._expected, self._limits.workers * self._limits.batch)
+        if not self._lanes or len(self) >= enough:
             return 0.0
         return max(0.0, self._until - now)
 
     def answered(self, calls: int, seconds: float, now: float) -> None:
         """A batch of so many calls ended; they may ask again at once."""
         self._expected = len(self) + calls
-        self._until = now + PATIENCE * seconds
+        self._moment = PATIENCE * seconds
+        self._until, self._latest = now + self._moment, now + LONGEST_PATIENCE * seconds
 
     def take(self, now: float, running: int = 0) -> list[Item]:
         """Remove and return the next batch; empty where nothing waits. What is past its deadline is dropped.
@@ -234,11 +249,16 @@ class Queue:
         lead = lanes[key].first()
         batch = [lead]
         if fills_up(lead):
-            room = _Room(self._budget(priority, now), share(len(self) + running, self._limits), now)
+            room = _Room(self._budget(priority, now), self._share(running), now)
             batch = self._filled(lead, self._fitting(lead, lanes), room)
         self._remove(batch)
         self._charge(batch)
         return batch
+
+    def _share(self, running: int) -> int:
+        """Segments of the next batch."""
+        calls = len({item.run.number for lane in self._lanes.values() for item in lane})
+        return share(len(self) + running, self._limits, CHOICE if 2 * calls > len(self) else 1.0)
 
     def _charge(self, batch: Sequence[Item]) -> None:
         if not self._lanes:
@@ -311,11 +331,12 @@ class Queue:
         return items, seconds, total
 
 
-def share(segments: int, limits: Limits) -> int:
+def share(segments: int, limits: Limits, part: float = 1.0) -> int:
     """Segments of one batch where so many wait or run. Several workers divide them, but not into batches so small
-    that reading the weights costs more than computing."""
-    fair = -(-segments // max(1, limits.workers))
-    return min(limits.batch, max(fair, SMALLEST_SHARE))
+    that reading the weights costs more than computing; a single one has nobody to leave them to."""
+    if limits.workers <= 1:
+        return limits.batch
+    return min(limits.batch, max(ceil(part * segments / limits.workers), SMALLEST_SHARE))
 
 
 def _before(one: Priority, other: Priority) -> bool:

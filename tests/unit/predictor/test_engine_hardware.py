@@ -35,7 +35,9 @@ def test_cores_are_those_of_the_cgroup(
 
 
 def test_threads_that_are_not_set_let_two_batches_fill_all_cores() -> None:
-    assert hardware.threads(0, 0, "cpu", 4) == hardware.Threads(2, 4)
+    assert hardware.threads(0, 0, "cpu", 4) == hardware.Threads(2, 2)
+    assert hardware.threads(0, 0, "cpu", 2) == hardware.Threads(2, 1)
+    assert hardware.threads(0, 0, "cpu", 5) == hardware.Threads(2, 2)
     assert hardware.threads(0, 0, "cpu", 1) == hardware.Threads(1, 1)
     assert hardware.threads(0, 0, "cuda", 8) == hardware.Threads(1, 1)
 

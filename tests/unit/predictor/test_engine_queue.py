@@ -283,6 +283,43 @@ def test_callers_that_ask_again_at_once_are_waited_for_a_moment() -> None:
     assert world.queue.pause(world.now) == 0.0
 
 
+def test_callers_that_come_one_after_the_other_are_waited_for_while_they_keep_coming() -> None:
+    world = World(Limits(queue=1000, batch=64, tokens=100_000))
+    for _ in range(30):
+        world.put(20)
+    world.step()
+    ended = world.now
+    came = 0
+    while (pause := world.queue.pause(world.now)) or not came:
+        world.now += 0.9 * pause
+        world.put(20)
+        came += 1
+    took = ended - world.batches[0][0].since
+    assert came < 30
+    assert policy.PATIENCE * took < world.now - ended <= policy.LONGEST_PATIENCE * took
+    world.put(20)
+    assert world.queue.pause(world.now) == 0.0, "what has waited so long is not held back by one more"
+
+
+def test_nobody_is_waited_for_where_the_next_batches_are_full_already() -> None:
+    world = World(Limits(queue=1000, batch=8, workers=2, tokens=100_000))
+    world.put(*[20] * 15)
+    world.queue.answered(8, 10.0, world.now)
+    assert world.queue.pause(world.now) > 0.0
+    world.put(20)
+    assert world.queue.pause(world.now) == 0.0
+
+
+def test_many_callers_leave_something_to_choose_from_and_one_call_is_divided_evenly() -> None:
+    limits = Limits(queue=1000, batch=64, workers=2, tokens=100_000)
+    many, one = World(limits), World(limits)
+    for _ in range(64):
+        many.put(20)
+    one.put(*[20] * 64)
+    assert [len(world.queue.take(0.0)) for world in (many, one)] == [29, 32]
+    assert [len(world.queue.take(0.0, running)) for world, running in ((many, 29), (one, 32))] == [29, 32]
+
+
 def test_a_single_caller_never_waits_for_others() -> None:
     world = World()
     for _ in range(3):
