@@ -6,6 +6,7 @@ that its image has and no others, since kopf loads every client of Kubernetes th
 """
 
 import asyncio
+import hashlib
 import json
 import os
 import signal
@@ -54,9 +55,12 @@ def shipped_python() -> Path:
     """An interpreter with the operator's dependencies. Made on first use."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["operator"]]
+    constraints = (ROOT / "constraints.txt").read_bytes()
+    pinned = cache_dir() / f"constraints-{hashlib.sha256(constraints).hexdigest()[:12]}.txt"
     requirements = cache_dir() / "operator-requirements.txt"
     requirements.parent.mkdir(parents=True, exist_ok=True)
-    requirements.write_text("\n".join([*wanted, f"-c {ROOT / 'constraints.txt'}", ""]))
+    pinned.write_bytes(constraints)
+    requirements.write_text("\n".join([*wanted, f"-c {pinned.name}", ""]))
     return python_with(requirements, "operator")
 
 
