@@ -76,6 +76,12 @@ def threads(inter: int, intra: int, device: str, available: int) -> Threads:
     return Threads(inter, intra or max(1, available // inter))
 
 
+def batch_segments(wanted: int, device: str) -> int:
+    """The most segments of a batch; 0 stands for "choose". Widened 600M model on one core, greedy: a step takes 125 ms
+    with 16 rows, 198 with 32, 378 with 64; on a GPU it hardly depends on them."""
+    return wanted or (64 if device == "cuda" else 32)
+
+
 FORCED_ISA = "CT2_FORCE_CPU_ISA"
 """The variable by which CTranslate2 is told its code path; read once, when the library first computes."""
 

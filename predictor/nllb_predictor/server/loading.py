@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nllb_predictor.convert.names import GENERATION_FILE
+from nllb_predictor.engine.hardware import batch_segments
 from nllb_predictor.errors import ModelUnloadable, PredictorError, UsageError, WrongArtifact
 from nllb_predictor.jsonfiles import read_json_object
 from nllb_predictor.server.lifecycle import Lifecycle, PhaseName, State
@@ -81,7 +82,7 @@ class Loaded:
             "maxInputTokens": max_input_tokens(self.settings, self.info),
             "maxOutputTokens": self.settings.max_output_tokens,
             "checkpointMaxLength": checkpoint_max_length(self.model.folder),
-            "maxBatchSegments": self.settings.max_batch_segments,
+            "maxBatchSegments": batch_segments(self.settings.max_batch_segments, self.info.device),
             "maxBatchTokens": self.settings.max_batch_tokens,
             "maxQueueSegments": self.settings.max_queue_segments,
             "maxMessageBytes": self.settings.max_message_bytes,
@@ -252,7 +253,7 @@ def open_model(model: "LocalModel", settings: ServeSettings, lifecycle: Lifecycl
     languages = Languages(frozenset(tokenizer.language_codes), source, target, settings.allow_any_pair)
     limits = Limits(
         settings.max_queue_segments,
-        settings.max_batch_segments,
+        batch_segments(settings.max_batch_segments, engine.info.device),
         engine.info.inter_threads,
         settings.max_batch_tokens,
     )

@@ -50,6 +50,11 @@ def test_threads_that_are_set_are_kept() -> None:
     assert hardware.threads(3, 5, "cpu", 4) == hardware.Threads(3, 5)
 
 
+def test_batches_are_smaller_on_a_cpu_unless_told_otherwise() -> None:
+    assert [hardware.batch_segments(0, device) for device in ("cpu", "cuda")] == [32, 64]
+    assert [hardware.batch_segments(100, device) for device in ("cpu", "cuda")] == [100, 100]
+
+
 def test_a_gpu_is_taken_if_there_is_one_and_demanded_only_where_it_is() -> None:
     assert hardware.choose_device("auto", gpus=0) == "cpu"
     assert hardware.choose_device("auto", gpus=1) == "cuda"
