@@ -200,3 +200,36 @@ async def test_c9_a_model_that_needs_too_much_memory_is_tried_twice_and_holds_up
         lambda: writes_of(bench.writes(since=mark), "jobs") == [], for_=4.0, describe=bench.describe
     )
     assert len(await bench.all(ENGINES)) == 2
+
+
+async def test_p72_a_removed_artifact_of_an_engine_at_rest_is_told_and_converted_once_beside_its_pods(
+    bench: Bench,
+) -> None:
+    engine = bench.serval.add_engine()
+    await bench.make_source()
+    await bench.start_operator(manifest_trust="30")
+    bench.serval.run_build(engine.id, bench.archive())
+    revision = (await bench.until_serves(engine.id, 1))["serving"]["knativeRevision"]
+    await bench.settle()
+    pods = {one["metadata"]["uid"] for one in await bench.pods_of(revision)}
+    services = writes_of(bench.writes(), "inferenceservices")
+    for job in await bench.all(JOBS):
+        await bench.cluster.delete(ObjectRef(JOBS, bench.namespace, job["metadata"]["name"]))
+    bench.simulator.world.conversions_may_end.clear()
+    for key in bench.objects():
+        if f"/{engine.id}/" in key:
+            bench.store.client().delete_object(Bucket=bench.bucket, Key=key)
+
+    async def told_gone() -> None:
+        assert (await bench.condition(engine.id, "Available"))["reason"] == "ModelGone"
+        assert len(await bench.all(JOBS)) == 1
+
+    async def told_back() -> None:
+        assert (await bench.condition(engine.id, "Available"))["status"] == "True"
+
+    await eventually(told_gone, timeout=PATIENCE, describe=bench.describe, retry_on=(KeyError,))
+    assert writes_of(bench.writes(), "inferenceservices") == services
+    assert {one["metadata"]["uid"] for one in await bench.pods_of(revision)} == pods
+    bench.simulator.world.conversions_may_end.set()
+    await eventually(told_back, timeout=PATIENCE, describe=bench.describe, retry_on=(KeyError,))
+    assert len(created(bench)) == 2
