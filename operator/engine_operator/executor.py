@@ -30,6 +30,7 @@ from engine_operator.domain.actions import (
     DeleteEngine,
     DeleteInferenceService,
     DeleteJob,
+    DeleteRevision,
     EmitEvent,
     EngineRef,
     EventType,
@@ -57,7 +58,7 @@ from engine_operator.store.artifacts import ArtifactStore
 
 log = logging.getLogger(__name__)
 
-ALONE = (CollectArtifacts, EmitEvent, HoldRevision)
+ALONE = (CollectArtifacts, DeleteRevision, EmitEvent, HoldRevision)
 """Actions that nothing after them rests on: their failure is told, and the list goes on."""
 
 QUIET = (WriteStatus, EmitEvent)
@@ -101,6 +102,7 @@ class Executor:
             ApplyInferenceService: self._apply_service,
             DeleteInferenceService: self._delete_service,
             HoldRevision: self._hold_revision,
+            DeleteRevision: self._delete_revision,
             CollectArtifacts: self._collect,
             WriteStatus: self._write_status,
             EmitEvent: self._emit,
@@ -179,6 +181,13 @@ class Executor:
         except (NotFound, Outdated):
             return  # Knative has removed it meanwhile, and its pods with it.
 
+    async def _delete_revision(self, action: DeleteRevision) -> None:
+        ref = ObjectRef(REVISIONS, action.engine.namespace, action.revision, action.uid)
+        try:
+            await self._cluster.delete(ref)
+        except Outdated:
+            return  # Another one of its name: the service was made again meanwhile.
+
     async def _collect(self, action: CollectArtifacts) -> None:
         store = await self._resolver.store()
         for folder in action.folders:
@@ -223,6 +232,8 @@ def summary(action: Action) -> str:
             about = f"id={engine_id} folders={', '.join(folders)}"
         case HoldRevision(revision=name, replicas=replicas):
             about = f"revision={name} pods={replicas or 'as called'}"
+        case DeleteRevision(revision=name, why=why):
+            about = f"revision={name} why={why!r}"
         case RefreshSourceUrl(job=job, revision=revision):
             about = f"job={job} revision={revision}"
         case DeleteJob(job=job, why=why):

@@ -102,8 +102,13 @@ class FakeCluster:
         return httpx.Response(200, json=self._store(place if path.endswith("/status") else path, merged))
 
     def _delete(self, request: httpx.Request) -> httpx.Response:
-        if self.objects.pop(request.url.path, None) is None:
+        live = self.objects.get(request.url.path)
+        if live is None:
             return _status(404, "NotFound", "not found")
+        options = json.loads(request.content) if request.content else {}
+        if options.get("preconditions", {}).get("uid", live["metadata"]["uid"]) != live["metadata"]["uid"]:
+            return _status(409, "Conflict", "the UID in the precondition does not match the UID in record")
+        del self.objects[request.url.path]
         return httpx.Response(200, json={})
 
     def _store(self, path: str, body: Json) -> Json:

@@ -121,6 +121,7 @@ ON_THE_BENCH: Mapping[Permission, str] = {
         "inferenceservices", "update", KSERVE
     ): "somebody's plain write of a field of ours is taken back",
     Permission("revisions", "patch", KNATIVE): "a warm window holds a Revision; windows open by the minute",
+    Permission("revisions", "delete", KNATIVE): "a swap's revision waits for the GPU of the one before",
     Permission("events", "list", EVENTS): "a pod waits for a node; the real cluster may always have one",
     Permission("events", "get", EVENTS): "the same Event again: a status was lost with what had been told",
     Permission("events", "patch", EVENTS): "the same Event again is counted up",

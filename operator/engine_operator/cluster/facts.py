@@ -83,6 +83,7 @@ def service_state(item: JsonView) -> ServiceState:
         runtime_image=str(container.get("image") or ""),
         initial_scale=_number(scale, default=1),
         all_traffic=loaded_name(environment) if mode is DeploymentMode.STANDARD else _all_traffic(predictor),
+        routed=_condition(status, "PredictorRouteReady")[0] is ConditionStatus.TRUE,
         ready=ready,
         reason=reason,
         message=message,

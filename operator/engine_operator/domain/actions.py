@@ -145,6 +145,17 @@ class HoldRevision:
 
 
 @dataclass(frozen=True)
+class DeleteRevision:
+    """Delete a Knative Revision without traffic, and its pods with it (background propagation)."""
+
+    engine: EngineRef
+    revision: str
+    uid: str
+    """Of the Revision; another one of its name is left alone."""
+    why: str
+
+
+@dataclass(frozen=True)
 class CollectArtifacts:
     """Delete these folders below the installation, each manifest before its files."""
 
@@ -207,6 +218,7 @@ Action = (
     | ApplyInferenceService
     | DeleteInferenceService
     | HoldRevision
+    | DeleteRevision
     | CollectArtifacts
     | WriteStatus
     | EmitEvent

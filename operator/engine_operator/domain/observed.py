@@ -276,6 +276,8 @@ class ServiceState:
     initial_scale: int
     all_traffic: str | None
     """Name of the Knative revision with 100 % of the traffic."""
+    routed: bool = False
+    """Every gateway knows that traffic."""
     ready: ConditionStatus = ConditionStatus.UNKNOWN
     reason: str = ""
     message: str = ""

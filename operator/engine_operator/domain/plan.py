@@ -21,7 +21,7 @@ from engine_operator.domain.policy import Policy
 from engine_operator.domain.rollout import maintain, roll_out
 from engine_operator.domain.serval_facts import Existence
 from engine_operator.domain.serving import serving_of
-from engine_operator.domain.swaps import swap_between
+from engine_operator.domain.swaps import make_way, swap_between
 from engine_operator.domain.transitions import events_between
 from engine_operator.domain.usage import accounted, changed
 from engine_operator.domain.wakes import told_wakes
@@ -73,7 +73,7 @@ def _decide(round_: Round) -> Stage:
     if goal is None:
         return Stage(replace(status, target=None), (*superseded_jobs(None, round_), *hold(status, round_)))
     stage = _work(goal, status, round_)
-    done = (*stage.actions, *hold(stage.status, round_), *collect(stage.status, round_))
+    done = (*stage.actions, *make_way(round_), *hold(stage.status, round_), *collect(stage.status, round_))
     return replace(stage, actions=(*superseded_jobs(goal, round_), *done))
 
 

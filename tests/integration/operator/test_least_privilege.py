@@ -66,12 +66,30 @@ async def test_g11_permissions_for_odd_days_are_each_used_on_such_a_day(bench: B
     await bench.cluster.merge(ours, {"spec": {"warmWindows": [window]}})
     await until_used(bench, user, "patch", "revisions")
     await bench.settle()
+    await swap_on_a_full_node(bench, engine.id)
+    await until_used(bench, user, "delete", "revisions")
+    await bench.until_serves(engine.id, 2)
+    await bench.settle()
     await bench.wipe_status(ours)
     await until_used(bench, user, "patch", "events")
     seen = use(bench, user)
     assert seen.refused == ()
     wanted = {replace(one, namespace=bench.namespace) for one in ON_THE_BENCH}
     assert wanted <= {replace(one, name="") for one in seen.used}
+
+
+async def swap_on_a_full_node(bench: Bench, engine_id: str) -> None:
+    """A second build, whose pod has room only where the first one's is, and Knative in no hurry to remove that."""
+    bench.simulator.world.nodes, bench.simulator.world.linger = 1, float("inf")
+    ours = ObjectRef(ENGINES, bench.namespace, f"e{engine_id}")
+    await bench.cluster.merge(ours, {"spec": {"rollout": {"strategy": "Recreate"}}})
+    bench.serval.run_build(engine_id, bench.archive("second"))
+
+    async def has_the_traffic() -> None:
+        assert "takes over" in (await bench.condition(engine_id, "Available"))["message"]
+
+    await eventually(has_the_traffic, timeout=PATIENCE, describe=bench.describe, interval=0.2)
+    bench.simulator.knative.call(bench.simulator.knative.created[-1])
 
 
 async def store_behind_a_private_authority(bench: Bench) -> None:

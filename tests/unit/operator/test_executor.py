@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import httpx
@@ -14,6 +15,7 @@ from engine_operator.domain.actions import (
     CollectArtifacts,
     ConversionPlan,
     DeleteJob,
+    DeleteRevision,
     EmitEvent,
     EngineRef,
     EventType,
@@ -227,6 +229,17 @@ async def test_a_revision_that_is_gone_and_one_that_may_not_be_held_stop_nothing
         cluster.interfere = lambda request, no=refusal: no if "/revisions/" in request.url.path else None  # type: ignore[misc]
         assert (await run(cluster, [HoldRevision(REF, "e1-predictor-00001", "u", 1), status])).error is None
     assert cluster.objects[f"{ENGINES}/{REF.name}"]["status"]["observedGeneration"] == 1
+
+
+async def test_a_revision_that_was_made_again_or_is_gone_is_not_deleted() -> None:
+    cluster = FakeCluster()
+    cluster.put(REVISION, {"metadata": {"uid": "uid-r"}})
+    action = DeleteRevision(REF, "e1-predictor-00001", "uid-of-another", "why")
+    assert (await run(cluster, [action])).error is None
+    assert REVISION in cluster.objects
+    assert (await run(cluster, [replace(action, uid="uid-r")])).error is None
+    assert REVISION not in cluster.objects
+    assert (await run(cluster, [action])).error is None
 
 
 def test_a_summary_names_what_it_is_about() -> None:

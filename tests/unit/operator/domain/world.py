@@ -160,6 +160,9 @@ class World:
                     self.revisions = [
                         replace(r, held=replicas) if r.name == name else r for r in self.revisions
                     ]
+                case act.DeleteRevision(revision=name):
+                    self.revisions = [r for r in self.revisions if r.name != name]
+                    self.pods = [p for p in self.pods if p.knative_revision != name]
                 case act.CollectArtifacts(folders=folders):
                     self._collect(folders)
                 case act.WriteStatus(status=status):
@@ -221,7 +224,7 @@ class World:
             return
         self._mark(name, ConditionStatus.TRUE, "")
         if self.service is not None:
-            self.service = replace(self.service, all_traffic=name)
+            self.service = replace(self.service, all_traffic=name, routed=True)
 
     def _collect(self, folders: tuple[str, ...]) -> None:
         for folder in folders:
@@ -287,7 +290,7 @@ class World:
         self.pods = [p for p in self.pods if p.knative_revision == name]
         self._mark(name, ConditionStatus.TRUE, "")
         assert self.service is not None
-        self.service = replace(self.service, all_traffic=name)
+        self.service = replace(self.service, all_traffic=name, routed=True)
 
     def crashed(self, failure: ProcessFailure = CRASH) -> None:
         """The pod of the latest revision ends by failure; Knative says so in its own way."""
