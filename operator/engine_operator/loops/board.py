@@ -35,9 +35,18 @@ class Board:
         """The phase of an engine, as last seen."""
         return self._phases.get(engine)
 
-    def waiting(self) -> list[EngineKey]:
-        """Engines that wait for a free place."""
-        return [key for key, phase in self._phases.items() if phase in WAITING]
+    def waiting(self) -> list[list[EngineKey]]:
+        """Engines that wait for a free place, by what they wait for: who comes first stands first."""
+        queues: dict[Phase, list[EngineKey]] = {}
+        for key, phase in self._phases.items():
+            if phase in WAITING:
+                queues.setdefault(phase, []).append(key)
+        return [sorted(queue, key=self._turn) for queue in queues.values()]
+
+    def _turn(self, engine: EngineKey) -> int:
+        """Higher priorities first; among equals the order in which they were seen."""
+        stands = self._standings.get(engine)
+        return -stands[1].priority if stands else 0
 
     def stands(self, engine: EngineKey, source: SourceKey | None, standing: Standing) -> None:
         """What an engine has and waits for, from now on. `source`: whose quota it counts in."""

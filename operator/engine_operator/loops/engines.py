@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 
 AT_WORK = frozenset({Phase.CONVERTING, Phase.ROLLING_OUT})
 
+NEXT = 4
+"""Engines of each queue that are looked at as soon as a place may be free."""
+
 
 @dataclass(frozen=True)
 class Rhythm:
@@ -40,6 +43,8 @@ class Rhythm:
     """How long the artifact of an engine at rest is believed to be there still."""
     longest_retry: float
     """Bound of the growing wait after failures that say nothing about the engine."""
+    turn: float
+    """Between the looks at two engines that wait for the same kind of place, beyond the next few."""
 
 
 @dataclass
@@ -176,13 +181,21 @@ class EngineLoop:
         memory.failures = 0
         freed = self._board.take_freed()
         if freed or (memory.phase in AT_WORK and looked.phase not in AT_WORK):
-            for other in self._board.waiting():
-                self.schedule(other)
+            self._give_turns()
         if looked.revision != memory.revision:
             memory.revision, memory.listed_at = looked.revision, None
         memory.phase, memory.settled = looked.phase, looked.fingerprint
         self._board.enters(key, Phase.SERVING if looked.aside else looked.phase)
         self.schedule(key, self._wait(memory, looked))
+
+    def _give_turns(self) -> None:
+        """Look at those who wait for a place: at the next few at once, and at the others in case those can't take it.
+
+        All at once would be a look at everybody for each place that becomes free, and those at work would wait for it.
+        """
+        for queue in self._board.waiting():
+            for number, key in enumerate(queue):
+                self.schedule(key, max(0, number - NEXT + 1) * self._rhythm.turn)
 
     def _wait(self, memory: _Memory, looked: Looked) -> float:
         wait = self._wait_for_work(memory, looked)

@@ -310,6 +310,7 @@ def engine_rhythm(settings: Settings) -> Rhythm:
         collect=settings.seconds(settings.collect_every),
         trust=settings.seconds(settings.manifest_trust),
         longest_retry=settings.seconds(20.0, 1.0),
+        turn=settings.seconds(0.5, 0.05),
     )
 
 

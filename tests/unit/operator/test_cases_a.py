@@ -139,7 +139,7 @@ def forgetful(self: EngineLoop) -> None:
 @case("A16", breaks="engine_operator.loops.engines:EngineLoop._start_due", naive=forgetful)
 async def test_a16_changes_that_come_during_a_look_lead_to_one_more_look() -> None:
     gate, inbox = Gate(), Inbox()
-    rhythm = Rhythm(debounce=0.01, follow=0.05, collect=1000.0, trust=1000.0, longest_retry=0.2)
+    rhythm = Rhythm(debounce=0.01, follow=0.05, collect=1000.0, trust=1000.0, longest_retry=0.2, turn=1.0)
     loop = EngineLoop(inbox, cast(Looker, gate), Board(), rhythm, parallel=4)
     running = asyncio.create_task(loop.run())
     inbox.touch_engine(A)

@@ -51,3 +51,13 @@ def test_what_an_engine_of_a_higher_priority_waits_for_is_as_good_as_taken() -> 
     board.stands(A, RUTH, Standing(5, Taken(1, 1, 1), wants=Taken(1, 2, 2)))
     assert board.taken(RUTH, but=B, priority=0) == Taken(1, 2, 2)
     assert board.taken(RUTH, but=B, priority=5) == Taken(1, 1, 1)
+
+
+def test_those_who_wait_stand_in_a_queue_for_each_kind_of_place_by_priority_and_age() -> None:
+    board, d = Board(), EngineKey("ns", "d")
+    for key, phase in ((A, Phase.PENDING), (B, Phase.CONVERTED), (C, Phase.PENDING), (d, Phase.PENDING)):
+        board.enters(key, phase)
+    board.stands(C, RUTH, Standing(5))
+    assert board.waiting() == [[C, A, d], [B]]
+    board.enters(C, Phase.CONVERTING)
+    assert board.waiting() == [[A, d], [B]]

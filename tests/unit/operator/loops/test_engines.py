@@ -17,7 +17,7 @@ from engine_operator.loops.look import Looked, Looker
 from tests.support.waiting import consistently, eventually
 
 A, B = EngineKey("ns", "a"), EngineKey("ns", "b")
-RHYTHM = Rhythm(debounce=0.01, follow=0.05, collect=1000.0, trust=1000.0, longest_retry=0.2)
+RHYTHM = Rhythm(debounce=0.01, follow=0.05, collect=1000.0, trust=1000.0, longest_retry=0.2, turn=100.0)
 SETTLED = Looked(phase=Phase.SERVING, revision=1, fingerprint=("same",))
 
 
@@ -214,3 +214,30 @@ async def test_an_event_of_what_was_seen_already_is_no_reason_to_look() -> None:
         await consistently(lambda: not looks.began, for_=0.1)
         inbox.touch_engine(A, ("u", "6"))
         await eventually(lambda: looks.began == [A])
+
+
+async def test_a_free_place_is_offered_to_the_next_few_and_not_to_everybody_who_waits() -> None:
+    looks, board = Looks(), Board()
+    crowd = [EngineKey("ns", f"w{number:03d}") for number in range(50)]
+    for key in crowd:
+        board.enters(key, Phase.PENDING)
+    left = [Looked(phase=Phase.CONVERTING)]
+    looks.answers[A] = lambda: left.pop() if left else SETTLED
+    async with running(looks, board) as (loop, _):
+        loop.schedule(A)
+        await eventually(lambda: looks.count(crowd[0]) == 1)
+        await eventually(lambda: looks.count(A) >= 2)
+        await consistently(lambda: not set(looks.began) & set(crowd[10:]), for_=0.2)
+
+
+async def test_everybody_who_waits_is_looked_at_in_turn_when_the_first_can_not_take_the_place() -> None:
+    looks, board = Looks(), Board()
+    crowd = [EngineKey("ns", f"w{number:03d}") for number in range(20)]
+    for key in crowd:
+        board.enters(key, Phase.PENDING)
+        looks.answers[key] = lambda: Looked(phase=Phase.PENDING)
+    left = [Looked(phase=Phase.CONVERTING)]
+    looks.answers[A] = lambda: left.pop() if left else SETTLED
+    async with running(looks, board, replace(RHYTHM, turn=0.01)) as (loop, _):
+        loop.schedule(A)
+        await eventually(lambda: set(crowd) <= set(looks.began))
