@@ -110,7 +110,7 @@ def build(request: BuildRequest) -> str:
     """Builds the image unless an equal one is there already. Returns its content hash."""
     host_packages.ensure(*host_packages.IMAGE_PROGRAMS)
     content = content_hash(content_files(request.context, request.target), request.context, request.target)
-    if _content_of(request.tag) == content:
+    if built_from(request.tag) == content:
         return content
     ensure_base()
     with (
@@ -164,13 +164,12 @@ def unknown(name: str) -> NoReturn:
     raise UsageError(f"buildah's storage has no image {name!r}; `buildah images` lists what is there")
 
 
-def _content_of(name: str) -> str | None:
-    template = f'{{{{ index .Docker.config.Labels "{_LABEL}" }}}}'
-    try:
-        found = run(["buildah", "inspect", "--type", "image", "--format", template, name]).strip()
-    except CommandFailed:
+def built_from(name: str) -> str | None:
+    """Content hash of what an image of buildah's storage was built from; None where there is no such image of ours."""
+    if not exists(name):
         return None
-    return found or None
+    template = f'{{{{ index .OCIv1.Config.Labels "{_LABEL}" }}}}'
+    return run(["buildah", "inspect", "--type", "image", "--format", template, name]).strip() or None
 
 
 def _host_access(scratch: Path) -> list[str]:

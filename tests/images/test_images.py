@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from devcluster import images
 from tests.support.box import Box
 from tests.support.live.models import TINY
 
@@ -112,6 +113,11 @@ def test_an_image_holds_neither_build_tools_nor_another_part(
     others -= {{"predictor": "nllb_predictor", "operator": "engine_operator"}[part]}
     probe = f"import importlib.util as u; print([n for n in {sorted(others)} if u.find_spec(n)])"
     assert box.run("python", "-c", probe).stdout.strip() == "[]"
+
+
+def test_an_image_is_known_by_what_it_was_built_from_and_so_not_built_again(operator_image: str) -> None:
+    assert operator_image == f"{images.PREFIX}/operator:{images.built_from(operator_image)}"
+    assert images.built_from(f"{operator_image}-other") is None
 
 
 def test_sizes_are_within_their_limits(predictor_image: str, operator_image: str) -> None:
