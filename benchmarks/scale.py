@@ -6,17 +6,18 @@ largest size is then left alone for ten minutes, which is the result `idle`: nob
 """
 
 import asyncio
+import json
 import math
 import os
 import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import httpx
 
 from benchmarks import operator_idle
 from benchmarks.lines import Series, lines
-from benchmarks.report import Figure, Report
+from benchmarks.report import Figure, Report, commit
 from benchmarks.scale_world import (
     OPERATOR,
     audit_entries,
@@ -33,6 +34,7 @@ from engine_operator.cluster.client import ObjectRef
 from engine_operator.cluster.resources import ENGINES
 from tests.integration.operator.bench import Bench
 from tests.integration.operator.process import OperatorProcess, received
+from tinymodel.settings import cache_dir
 
 SIZES = tuple(int(size) for size in os.environ.get("SERVAL_LIVE_BENCH_SIZES", "10,100,1000").split(","))
 EDITS = 100
@@ -67,8 +69,20 @@ class Sized:
 
 
 def run() -> Report:
-    """Every size, one after the other."""
-    return _report([_measure(size) for size in SIZES])
+    """Every size, one after the other. A size that this very commit has is kept: an interrupted run goes on."""
+    return _report([_kept(size) for size in SIZES])
+
+
+def _kept(size: int) -> Sized:
+    code = commit()
+    file = cache_dir() / "benchmarks" / f"scale-{code}-{size}.json"
+    if file.exists() and not code.endswith("+"):
+        found = json.loads(file.read_text())
+        return Sized(**{**found, "latencies": tuple(found["latencies"])})
+    sized = _measure(size)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(asdict(sized)))
+    return sized
 
 
 def _measure(size: int) -> Sized:
