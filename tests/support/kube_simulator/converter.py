@@ -69,7 +69,7 @@ class Converter:
 
     async def _fetch(self, source: str, url: str | None) -> bytes:
         if url is not None:
-            async with httpx.AsyncClient() as http:
+            async with httpx.AsyncClient(timeout=60) as http:
                 answer = await http.get(url)
             if answer.status_code != 200:
                 raise LookupError(f"the source answered {answer.status_code}")
