@@ -322,13 +322,19 @@ class Queue:
             longest = max(longest, item.work.source)
             tokens = total + item.work.tokens
             longer = self._times.batch_cost(item.work.steps, tokens)
-            until = min(until, item.run.deadline)
+            if self._in_time(item, room.now):
+                until = min(until, item.run.deadline)
             late = self._times.known and room.now + HURRY * longer > until
             padded = (count + 1) * longest
             if count and (max(tokens, padded) > room.tokens or late):
                 return items[:count], seconds, total
             total, seconds = tokens, longer
         return items, seconds, total
+
+    def _in_time(self, item: Item, now: float) -> bool:
+        """Whether it could meet its deadline if it were computed alone at once. What cannot is tried, and makes nobody
+        else's batch small: one late segment after the other, each alone, would make all the others late."""
+        return now + HURRY * self._times.batch_cost(item.work.steps, item.work.tokens) <= item.run.deadline
 
 
 def share(segments: int, limits: Limits, part: float = 1.0) -> int:

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from nllb_predictor.engine.domain import How, Hypothesis, Search, Segment
 from nllb_predictor.engine.queue import Item, Limits, Priority, Queue, Run
-from nllb_predictor.engine.times import TimeModel, Work
+from nllb_predictor.engine.times import Begun, TimeModel, Work
 from nllb_predictor.errors import BadRequest, DeadlineExceeded, OutOfMemory, Overloaded, ShuttingDown
 from nllb_predictor.stages import Facts, Listener, Stage, listener
 
@@ -31,9 +31,9 @@ log = logging.getLogger(__name__)
 CALLER_SHARE = 0.5
 """Part of the queue that one named caller may fill; those that give no name are many callers."""
 
-HOPE = 0.5
-"""Part of its time that a call may likely wait and still be let in: the rest is for its own work, and for an estimate
-that is wrong."""
+HOPE = 0.33
+"""Part of its time that a call may likely wait and still be let in: as much again is for the batch that it is computed
+in, and the rest for a batch of other lengths that goes before, or an estimate that is wrong."""
 
 
 class Engine(Protocol):
@@ -118,7 +118,7 @@ class Scheduler:
         self._replies: dict[int, _Reply] = {}
         self._numbers = itertools.count()
         self._reserved = 0
-        self._running: list[Item] = []
+        self._begun: dict[int, Begun] = {}
         self._changed = threading.Condition()
         self._closed = False
         self._workers = [
@@ -168,8 +168,9 @@ class Scheduler:
     def _refuse_if_hopeless(self, admission: Admission) -> None:
         waiting, limit = len(self._queue) + self._reserved, self._limits.queue
         own = self._queue.of_caller(admission.caller) if admission.caller else 0
-        ahead = self._queue.ahead(admission.priority, admission.caller) + _tokens(self._running)
-        ahead += self._reserved * self._times.segment
+        now = time.monotonic()
+        ahead = self._queue.ahead(admission.priority, admission.caller) + self._reserved * self._times.segment
+        ahead += sum(batch.left(now) for batch in self._begun.values())
         wait = self._times.drain(ahead) / max(1, self._limits.workers)
         if waiting + admission.segments > limit:
             problem = f"{waiting} segments are waiting, and {limit} may wait."
@@ -256,23 +257,29 @@ class Scheduler:
                 log.exception("a batch could not be answered: segments=%d", len(batch))
                 self._fail(batch, error)
             with self._changed:
-                gone = set(map(id, batch))
-                self._running = [item for item in self._running if id(item) not in gone]
+                del self._begun[threading.get_ident()]
 
     def _next_batch(self) -> list[Item]:
         """What is computed next, as soon as it is worth it; empty when closed."""
         with self._changed:
             while True:
-                pause = self._queue.pause(time.monotonic())
-                batch = [] if pause else self._queue.take(time.monotonic(), len(self._running))
+                now = time.monotonic()
+                running = sum(each.segments for each in self._begun.values())
+                pause = self._queue.pause(now)
+                batch = [] if pause else self._queue.take(now, running)
                 if batch:
-                    self._running += batch
+                    self._begun[threading.get_ident()] = self._begin(batch, now)
                     if len(self._queue):
                         self._changed.notify()
                     return batch
                 if self._closed:
                     return []
                 self._changed.wait(pause or None)
+
+    def _begin(self, batch: list[Item], now: float) -> Begun:
+        tokens = _tokens(batch)
+        seconds = self._times.batch_cost(_steps(batch), tokens) if self._times.known else 0.0
+        return Begun(len(batch), tokens, now, seconds)
 
     def _compute(self, batch: list[Item]) -> None:
         """Answer every item of the batch; one that is too large for the device is halved, with every setting as it
@@ -315,14 +322,17 @@ class Scheduler:
         self._observer(report)
 
     def _learn(self, batch: list[Item], report: BatchReport) -> None:
-        steps = max(item.work.steps for item in batch)
-        self._times.saw(Work(steps, _tokens(batch)), len(batch), report.seconds)
+        self._times.saw(Work(_steps(batch), _tokens(batch)), len(batch), report.seconds)
         if isinstance(batch[0].run.how, Search):
             self._times.wrote(report.source_tokens, report.new_tokens)
 
 
 def _tokens(batch: Sequence[Item]) -> float:
     return sum(item.work.tokens for item in batch)
+
+
+def _steps(batch: Sequence[Item]) -> float:
+    return max(item.work.steps for item in batch)
 
 
 def _report(

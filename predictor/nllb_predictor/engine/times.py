@@ -32,6 +32,23 @@ class Work:
     """Tokens that are read."""
 
 
+@dataclass(frozen=True)
+class Begun:
+    """A batch that is being computed."""
+
+    segments: int
+    tokens: float
+    started: float
+    seconds: float
+    """What it will likely take; 0 where nothing is known."""
+
+    def left(self, now: float) -> float:
+        """Tokens that are likely still to be computed. A queue that counted all of them until the last moment would let
+        nobody in while a batch runs, and the next one would find nothing to do."""
+        share = 1 - (now - self.started) / self.seconds if self.seconds else 1.0
+        return self.tokens * max(0.0, share)
+
+
 class TimeModel:
     """seconds = a * steps of the longest + b * tokens of all, least squares over the last batches, relative errors.
 

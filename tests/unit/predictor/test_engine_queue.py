@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nllb_predictor.engine import queue as policy
 from nllb_predictor.engine.domain import How, NextTokens, Scoring, Search, Segment
 from nllb_predictor.engine.queue import Item, Limits, Priority, Queue, Run
-from nllb_predictor.engine.times import TimeModel, Work
+from nllb_predictor.engine.times import Begun, TimeModel, Work
 
 GREEDY, BEAM = Search(1, 200), Search(4, 200)
 HOWS: tuple[How, ...] = (GREEDY, BEAM, Scoring(), NextTokens(5))
@@ -269,6 +269,16 @@ def test_a_batch_ends_before_the_first_deadline_in_it() -> None:
     assert len(world.step()) >= 1, "what nobody can save is tried nevertheless"
 
 
+def test_what_cannot_be_in_time_any_more_does_not_make_a_batch_small() -> None:
+    world = World(Limits(queue=1000, batch=64, tokens=100_000))
+    for _ in range(30):
+        world.put(*[20] * 4)
+        world.step()
+    world.put(20, timeout=0.1)
+    world.put(*[20] * 40, timeout=10.0)
+    assert len(world.step()) == 41
+
+
 def test_callers_that_ask_again_at_once_are_waited_for_a_moment() -> None:
     world = World(Limits(queue=1000, batch=64, tokens=100_000))
     for _ in range(8):
@@ -336,6 +346,12 @@ def test_only_what_goes_before_a_call_counts_as_ahead_of_it() -> None:
     world.put(*[20] * 100, caller="flood")
     assert world.queue.ahead(INTERACTIVE, "person") < world.queue.ahead(INTERACTIVE, "flood")
     assert world.queue.ahead(INTERACTIVE, "") == world.queue.ahead(INTERACTIVE, "flood")
+
+
+def test_of_a_batch_that_runs_only_what_is_left_counts() -> None:
+    batch = Begun(segments=3, tokens=100.0, started=10.0, seconds=4.0)
+    assert [batch.left(now) for now in (10.0, 11.0, 14.0, 20.0)] == [100.0, 75.0, 0.0, 0.0]
+    assert Begun(3, 100.0, 10.0, 0.0).left(1000.0) == 100.0, "nothing is known, so nothing is promised"
 
 
 def test_the_time_model_learns_steps_and_tokens_and_follows_a_change() -> None:
