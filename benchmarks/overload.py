@@ -23,8 +23,8 @@ TIMES = 4
 DEADLINE = 30.0
 CLIENTS = 64
 CALLS = 3 * CLIENTS
-"""Of the closed loop that measures capacity: as many as fill two batches, so that neither the rate nor the memory of full
-batches is new to the storm."""
+"""Of the closed loop that measures capacity: callers for two full batches, so that neither their rate nor their memory
+is new to the storm."""
 QUEUE = 1024
 LIVE_EVERY = 0.25
 OPTIONS = {"beam_size": 1, "split_sentences": False}
