@@ -103,12 +103,12 @@ def rendering(command: list[str]) -> Rendering:
 
 @pytest.fixture(scope="session")
 def kustomize() -> Callable[[Path], list[Object]]:
-    """Objects that `kubectl kustomize` builds from a folder."""
+    """Objects that `kubectl kustomize` builds from a folder; kubectl is built on first use."""
+    kubectl = str(Programs.default().path("kubectl"))
 
     def run(folder: Path) -> list[Object]:
-        done = subprocess.run(
-            ["kubectl", "kustomize", str(folder)], check=False, capture_output=True, text=True
-        )
+        command = [kubectl, "kustomize", str(folder)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return [found for found in yaml.load_all(done.stdout, Loader=yaml.CSafeLoader) if found]
 
