@@ -3,7 +3,7 @@
 A real etcd, API server and S3 server; Serval and KServe's controllers as in the tests. The operator is a process of its
 own with its default waits but a sweep each minute, so that ten minutes hold ten. Idle begins when every engine is
 told to sleep or to serve: pods are not watched, so that a pod's end is written down at the next sweep, and belongs
-to the call before it. The same for 1,000 engines is the end of the benchmark `scale`.
+to the call before it. The same for 1,000 engines is the benchmark `idle`.
 """
 
 import asyncio
@@ -51,39 +51,47 @@ async def _measure(bench: Bench) -> Report:
     await bench.make_source(serving={"scaleDownDelay": "10s", "window": "6s"})
     operator = await start_operator(bench, None)
     await until_all_serve(bench, ENGINES, 3600)
-    return await watch(bench, operator, engines, "operator-idle")
-
-
-async def watch(bench: Bench, operator: OperatorProcess, engines: list[str], name: str) -> Report:
-    """Ten minutes of engines that all serve and that nobody calls; one in fifty keeps a pod (minReplicas 1)."""
-    awake = max(1, len(engines) // 50)  # A pod that runs on must cost no write either.
+    awake = max(1, ENGINES // 50)  # A pod that runs on must cost no write either.
     for engine in engines[-awake:]:
         ref = ObjectRef(TRANSLATION_ENGINES, bench.namespace, f"e{engine}")
         await bench.cluster.merge(ref, {"spec": {"serving": {"minReplicas": 1}}})
-    wanted = {"Asleep": len(engines) - awake, "Serving": awake}
+    wanted = {"Asleep": ENGINES - awake, "Serving": awake}
+    await until_told(bench, wanted, 900)
+    return await watch(bench, operator, wanted, "operator-idle")
 
-    async def told() -> bool:
-        return await _reasons(bench) == wanted
 
-    await eventually(told, timeout=1800, interval=10.0, describe=bench.describe)
+async def watch(bench: Bench, operator: OperatorProcess, wanted: dict[str, int], name: str) -> Report:
+    """Ten minutes of engines that nobody calls. `wanted`: how many say that they sleep, and that they serve."""
+    engines = sum(wanted.values())
     await asyncio.sleep(SETTLING)
     since = time.time()
-    print(f"  {len(engines)} engines serve; watching for {MINUTES:g} minutes", flush=True)
+    print(f"  {engines} engines serve; watching for {MINUTES:g} minutes", flush=True)
     resident = [memory(operator.process.pid)]
     while time.time() - since < MINUTES * 60:
         await asyncio.sleep(15)
         resident.append(memory(operator.process.pid))
     writes = operator_writes(bench.plane, bench.namespace, since)
-    assert await told(), "an engine woke or fell asleep meanwhile: it was not idle"
-    what = f"resident memory with {len(engines)} engines"
+    assert await _reasons(bench) == wanted, "an engine woke or fell asleep meanwhile: it was not idle"
+    what = f"resident memory with {engines} engines"
     figures = (
         Figure(f"writes in {MINUTES:g} idle minutes beyond the Lease", writes.total(), "writes", "==", 0),
         Figure(what, max(resident), "MiB", "report", None, tuple(resident)),
     )
     notes = tuple(f"{count} × {kind}" for kind, count in writes.items())
-    asleep = len(engines) - awake
-    method = f"{asleep} engines that sleep and {awake} that keep a pod; writes counted in the API server's audit log."
+    method = (
+        f"{wanted['Asleep']} engines that sleep and {wanted['Serving']} that keep a pod; writes counted in the API "
+        "server's audit log."
+    )
     return Report(name, method, figures, notes)
+
+
+async def until_told(bench: Bench, wanted: dict[str, int], at_most: float) -> None:
+    """Until the status of every engine says what it does while nobody calls."""
+
+    async def told() -> bool:
+        return await _reasons(bench) == wanted
+
+    await eventually(told, timeout=at_most, interval=5.0, describe=bench.describe)
 
 
 async def _reasons(bench: Bench) -> Counter[str]:

@@ -1,8 +1,7 @@
 """One operator with 10, 100 and 1,000 engines: what each costs, and whether a thousand cost more than ten hundreds.
 
 For each size on a fresh control plane: all engines have a model when the operator starts; it converts and rolls out all
-of them, falls silent, is asked for a hundred small things, and is started again. It runs on one core throughout. The
-largest size is then left alone for ten minutes, which is the result `idle`: nobody has to fill a cluster for it again.
+of them, falls silent, is asked for a hundred small things, and is started again. It runs on one core throughout.
 """
 
 import asyncio
@@ -13,9 +12,6 @@ import statistics
 import time
 from dataclasses import asdict, dataclass
 
-import httpx
-
-from benchmarks import operator_idle
 from benchmarks.lines import Series, lines
 from benchmarks.report import Figure, Report, commit
 from benchmarks.scale_world import (
@@ -26,14 +22,16 @@ from benchmarks.scale_world import (
     memory,
     operator_calls,
     populate,
+    restart,
     servers,
     start_operator,
     until_all_serve,
+    until_calm,
 )
 from engine_operator.cluster.client import ObjectRef
 from engine_operator.cluster.resources import ENGINES
 from tests.integration.operator.bench import Bench
-from tests.integration.operator.process import OperatorProcess, received
+from tests.integration.operator.process import received
 from tinymodel.settings import cache_dir
 
 SIZES = tuple(int(size) for size in os.environ.get("SERVAL_LIVE_BENCH_SIZES", "10,100,1000").split(","))
@@ -109,31 +107,16 @@ async def _one(bench: Bench, size: int) -> Sized:
         f"  {size} engines: all serve after {serving:.0f} s, {cpu:.0f} s of CPU, {calls / size:.0f} calls each",
         flush=True,
     )
-    await _until_calm(pid)
+    await until_calm(pid)
     latencies = await _edit(bench, engines)
     print(f"  {size} engines: an edit is answered after {statistics.median(latencies):.3f} s", flush=True)
     peak = memory(pid, "VmHWM")
     await operator.stop()
-    restarted, seconds = await _restart(bench, size)
+    restarted, seconds = await restart(bench, size, PATIENCE)
     print(f"  {size} engines: a plan for each {seconds:.1f} s after a start, {peak:.0f} MiB", flush=True)
     pid = restarted.process.pid
     restart_cpu, peak = cpu_seconds(pid), max(peak, memory(pid, "VmHWM"))
-    if size == max(SIZES):
-        idle = await operator_idle.watch(bench, restarted, engines, "idle")
-        idle.write()
-        print("\n".join(figure.line() for figure in idle.figures), flush=True)
-        peak = max(peak, memory(pid, "VmHWM"))
     return Sized(size, serving, cpu, calls, latencies, peak, seconds, restart_cpu)
-
-
-async def _until_calm(pid: int) -> None:
-    """Until the operator takes less than a tenth of its core over five seconds: pods fall asleep, and it tells so."""
-    for _ in range(60):
-        before = cpu_seconds(pid)
-        await asyncio.sleep(5)
-        if cpu_seconds(pid) - before < 0.5:
-            return
-    raise TimeoutError("the operator does not fall silent")
 
 
 async def _edit(bench: Bench, engines: list[str]) -> tuple[float, ...]:
@@ -154,7 +137,7 @@ async def _edit(bench: Bench, engines: list[str]) -> tuple[float, ...]:
 
 def _answered(bench: Bench, since: float) -> tuple[float, ...]:
     """For each edit that was answered, the time until the operator's next write of that engine's status."""
-    asked: dict[str, float] = {}
+    asked: dict[str, list[float]] = {}
     found: list[float] = []
     for entry in audit_entries(bench.plane, bench.namespace):
         reference, at = entry["objectRef"], received(entry)
@@ -162,25 +145,10 @@ def _answered(bench: Bench, since: float) -> tuple[float, ...]:
             continue
         name = reference["name"]
         if not entry.get("userAgent", "").startswith(OPERATOR):
-            asked[name] = at
-        elif reference.get("subresource") == "status" and name in asked:
-            found.append(at - asked.pop(name))
+            asked.setdefault(name, []).append(at)
+        elif reference.get("subresource") == "status":
+            found += [at - edit for edit in asked.pop(name, [])]  # One write may answer two edits.
     return tuple(found)
-
-
-async def _restart(bench: Bench, size: int) -> tuple[OperatorProcess, float]:
-    """A new process on one core; seconds until it has made a plan for every engine."""
-    began = time.monotonic()
-    operator = await start_operator(bench)
-    while True:
-        try:
-            if await bench.metric("serval_live_engines_planned") >= size:
-                return operator, time.monotonic() - began
-        except (AssertionError, httpx.HTTPError):
-            pass  # It does not serve its figures yet.
-        if time.monotonic() - began > PATIENCE:
-            raise TimeoutError(f"no plan for every engine\n{bench.describe()}")
-        await asyncio.sleep(0.2)
 
 
 def _report(sized: list[Sized]) -> Report:

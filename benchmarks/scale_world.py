@@ -12,12 +12,15 @@ import os
 import signal
 import sys
 import tempfile
+import time
 import tomllib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+
+import httpx
 
 from benchmarks.report import ROOT
 from devcluster.control_plane import ControlPlane
@@ -118,6 +121,31 @@ async def until_all_serve(bench: Bench, count: int, at_most: float) -> None:
             told = done * 10 // count
             print(f"    {done} of {count} engines serve", flush=True)
         await asyncio.sleep(every)
+
+
+async def until_calm(pid: int) -> None:
+    """Until the operator takes less than a tenth of its core over five seconds: pods fall asleep, and it tells so."""
+    for _ in range(240):
+        before = cpu_seconds(pid)
+        await asyncio.sleep(5)
+        if cpu_seconds(pid) - before < 0.5:
+            return
+    raise TimeoutError("the operator does not fall silent")
+
+
+async def restart(bench: Bench, size: int, at_most: float) -> tuple[OperatorProcess, float]:
+    """A new process on one core; seconds until it has made a plan for every engine."""
+    began = time.monotonic()
+    operator = await start_operator(bench)
+    while True:
+        try:
+            if await bench.metric("serval_live_engines_planned") >= size:
+                return operator, time.monotonic() - began
+        except (AssertionError, httpx.HTTPError):
+            pass  # It does not serve its figures yet.
+        if time.monotonic() - began > at_most:
+            raise TimeoutError(f"no plan for every engine\n{bench.describe()}")
+        await asyncio.sleep(0.2)
 
 
 def cpu_seconds(pid: int) -> float:

@@ -53,6 +53,12 @@ class KubeSimulator:
         await self._kubelet.close()
         await self._api.__aexit__()
 
+    async def rest(self) -> None:
+        """No controller and no kubelet acts from now on; the node stays alive, and with it what runs on it."""
+        acting = self._tasks[1]
+        acting.cancel()
+        await asyncio.gather(acting, return_exceptions=True)
+
     def check(self) -> None:
         """Raise what went wrong inside: a broken double must fail the test, not slow it down."""
         for task in self._tasks:
