@@ -7,7 +7,6 @@ on whole books that were not trained on, in both directions.
 """
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -54,9 +53,13 @@ class Opened:
         import ctranslate2
 
         warm(folder)
-        threads = len(os.sched_getaffinity(0))
+        threads = hardware.threads(0, 0, "cpu", hardware.cores())
         translator = ctranslate2.Translator(
-            str(folder), device="cpu", compute_type=compute_type, intra_threads=threads
+            str(folder),
+            device="cpu",
+            compute_type=compute_type,
+            inter_threads=threads.inter,
+            intra_threads=threads.intra,
         )
         return cls(folder, Tokenizer.from_folder(folder), translator)
 
@@ -69,7 +72,11 @@ class Opened:
             tokens = [self.tokenizer.encode([sentences[i].text], sentences[i].source)[0] for i in places]
             prefixes = [[sentences[i].target] for i in places]
             results = self.translator.translate_batch(
-                tokens, target_prefix=prefixes, beam_size=beams, max_input_length=0
+                tokens,
+                target_prefix=prefixes,
+                beam_size=beams,
+                max_input_length=0,
+                max_batch_size=hardware.batch_segments(0, "cpu"),
             )
             for place, result in zip(places, results, strict=True):
                 texts[place] = self.tokenizer.decode(result.hypotheses[0])
@@ -175,8 +182,8 @@ def _plot(seconds: dict[tuple[str, int], list[float]], counts: dict[int, int]) -
 
 def _method(total: int) -> str:
     return (
-        f"600M shape, int8, greedy, CTranslate2 called directly in one process; {ROUNDS} interleaved rounds of"
-        f" {ALONE} sentences one at a time and of {TOGETHER} in one batch. Kept: what the training text uses. Equality:"
+        "600M shape, int8, greedy, CTranslate2 called directly in one process with the threads and the size of batches"
+        f" that the server chooses; {ROUNDS} interleaved rounds of {ALONE} sentences one at a time and of {TOGETHER} at once. Kept: what the training text uses. Equality:"
         f" tiny model, float32, beam 4, {total} held-out segments (both directions).\n\n"
         "![Sentences per second](plots/vocabulary.svg)"
     )
