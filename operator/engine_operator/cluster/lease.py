@@ -25,7 +25,7 @@ class LeaseTiming:
     """How long others wait after our last renewal."""
 
     renew_every: float = 2.0
-    """Between two renewals. One that hangs for a write's whole time limit leaves room for another before the deadline."""
+    """Between two renewals. One that hangs for a write's whole time limit leaves room for another."""
 
     renew_deadline: float = 10.0
     """From the start of the last good renewal; after that we no longer write."""
