@@ -183,7 +183,8 @@ def _plot(seconds: dict[tuple[str, int], list[float]], counts: dict[int, int]) -
 def _method(total: int) -> str:
     return (
         "600M shape, int8, greedy, CTranslate2 called directly in one process with the threads and the size of batches"
-        f" that the server chooses; {ROUNDS} interleaved rounds of {ALONE} sentences one at a time and of {TOGETHER} at once. Kept: what the training text uses. Equality:"
+        f" that the server chooses; {ROUNDS} interleaved rounds of {ALONE} sentences one at a time and of {TOGETHER} at"
+        " once. Kept: what the training text uses. Equality:"
         f" tiny model, float32, beam 4, {total} held-out segments (both directions).\n\n"
         "![Sentences per second](plots/vocabulary.svg)"
     )
