@@ -19,6 +19,7 @@ from benchmarks.bars import bars
 from benchmarks.models import converted, warm, widened
 from benchmarks.report import ROOT, Figure, Report, median_figure
 from benchmarks.serving import sentences
+from devcluster import host_packages
 from nllb_predictor.engine import hardware
 from nllb_predictor.text.tokenise import Tokenizer
 
@@ -89,7 +90,8 @@ class Peak:
 
 
 def peaks(scratch: Path) -> list[Peak]:
-    """What this machine reaches, several times over. Needs a C compiler; raises CalledProcessError without one."""
+    """What this machine reaches, several times over. Installs a C compiler where there is none. Raises HostUnfit."""
+    host_packages.ensure("cc")
     program = scratch / "peaks"
     source = ROOT / "benchmarks" / "peaks.c"
     if not program.exists():

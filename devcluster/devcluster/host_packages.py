@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from devcluster.errors import HostUnfit
+from devcluster.programs import locked
 from devcluster.progress import step
+from devcluster.settings import Settings
 from devcluster.shell import run
 
 _PACKAGES = {
@@ -25,6 +27,9 @@ _PACKAGES = {
     "debootstrap": "debootstrap",
     "ip": "iproute2",
     "nsenter": "util-linux",
+    "curl": "curl",
+    # Brings the headers of the C library too, which gcc alone only recommends.
+    "cc": "g++",
 }
 """Program -> Debian package."""
 
@@ -51,15 +56,19 @@ def missing(programs: tuple[str, ...]) -> list[str]:
 
 def ensure(*programs: str) -> None:
     """Installs what is missing. Raises HostUnfit where that is impossible (no apt, not root)."""
-    packages = missing(programs)
-    if not packages:
+    if not missing(programs):
         return
-    if shutil.which("apt-get") is None or os.geteuid() != 0:
-        raise HostUnfit(f"please install {', '.join(packages)}: this needs apt-get and root")
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    with step(f"installing Debian packages: {', '.join(packages)}"), _no_service_starts():
-        run(["apt-get", "update", "-q"], env=environment)
-        run(["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages], env=environment)
+    # apt refuses to run twice at once, and tests that run side by side lack the same packages.
+    with locked(Settings().cache / "packages.lock"):
+        packages = missing(programs)
+        if not packages:
+            return
+        if shutil.which("apt-get") is None or os.geteuid() != 0:
+            raise HostUnfit(f"please install {', '.join(packages)}: this needs apt-get and root")
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        with step(f"installing Debian packages: {', '.join(packages)}"), _no_service_starts():
+            run(["apt-get", "update", "-q"], env=environment)
+            run(["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages], env=environment)
 
 
 def path(program: str) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from devcluster import host_packages
 from devcluster.programs import Programs
 from tests.support.predictor import ROOT, Predictor
 
@@ -24,7 +25,8 @@ def blocks(kind: str) -> list[str]:
 
 @pytest.fixture
 def environment(any_pair_predictor: Predictor, tmp_path: Path) -> dict[str, str]:
-    """What the page tells to export, and the command on the path."""
+    """What the page tells to export, and the commands on the path."""
+    host_packages.ensure("curl")
     command = tmp_path / "bin" / "nllb-predictor"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m nllb_predictor "$@"\n')

@@ -1,7 +1,9 @@
 """Which cluster is meant, what a folder may be, and what configuration says."""
 
 import json
+import os
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import yaml
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from devcluster import backends, cli, node_files, state, status
+from devcluster import backends, cli, host_packages, node_files, state, status
 from devcluster.certificates import Authority, write_kubeconfig
 from devcluster.errors import DevclusterError, HostUnfit, UsageError
 from devcluster.settings import Settings
@@ -178,3 +180,24 @@ def test_the_command_line_ends_with_the_code_of_the_error(
     assert cli.main(["logs"]) == 6
     assert "NotRunning" in capsys.readouterr().err
     assert cli.main(["exec", "--"]) == 2
+
+
+def test_two_that_lack_the_same_package_install_it_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    programs, calls = tmp_path / "bin", tmp_path / "calls"
+    programs.mkdir()
+    apt = programs / "apt-get"
+    # As slow as apt, and like it of no use to two at once.
+    install = f"echo x >> {calls} && /bin/sleep 0.3 && /bin/ln -s /bin/true {programs}/curl"
+    apt.write_text(f'#!/bin/sh\n[ "$1" != install ] || {{ {install}; }}\n', encoding="ascii")
+    apt.chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("SERVAL_LIVE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(host_packages, "_POLICY", tmp_path / "policy-rc.d")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with ThreadPoolExecutor(2) as both:
+        for each in [both.submit(host_packages.ensure, "curl") for _ in range(2)]:
+            each.result()
+    assert calls.read_text(encoding="ascii").split() == ["x"]
+    assert host_packages.path("curl") == programs / "curl"
