@@ -133,10 +133,10 @@ async def until_calm(pid: int) -> None:
     raise TimeoutError("the operator does not fall silent")
 
 
-async def restart(bench: Bench, size: int, at_most: float) -> tuple[OperatorProcess, float]:
+async def restart(bench: Bench, size: int, at_most: float, **settings: str) -> tuple[OperatorProcess, float]:
     """A new process on one core; seconds until it has made a plan for every engine."""
     began = time.monotonic()
-    operator = await start_operator(bench)
+    operator = await start_operator(bench, frozenset({0}), **settings)
     while True:
         try:
             if await bench.metric("serval_live_engines_planned") >= size:
