@@ -144,23 +144,14 @@ class ClusterReader:
             revisions=await self._all(REVISIONS, namespace, label),
         )
 
-    async def engines(self, namespace: str) -> Survey:
-        """All engines without what belongs to them."""
-        shelf = Shelf()
-        await self._fill(shelf, ENGINES, namespace)
-        return Survey(shelf)
-
     async def survey(self, namespace: str, revisions: bool = False) -> Survey:
         """All engines: a sleeping engine costs no request of its own. `revisions` completes them, for plans."""
         shelf = Shelf()
         for resource in (ENGINES, INFERENCE_SERVICES, JOBS, PODS, *([REVISIONS] if revisions else [])):
-            await self._fill(shelf, resource, namespace)
+            labels = "" if resource is ENGINES else wire.LABEL_ENGINE
+            async for one in self._cluster.list(resource, namespace, labels):
+                shelf.put(resource, one)
         return Survey(shelf, complete=revisions)
-
-    async def _fill(self, shelf: Shelf, resource: Resource, namespace: str) -> None:
-        labels = "" if resource is ENGINES else wire.LABEL_ENGINE
-        async for one in self._cluster.list(resource, namespace, labels):
-            shelf.put(resource, one)
 
     async def jobs(self, objects: EngineObjects) -> tuple[JobState, ...]:
         """The conversion Jobs; for one that has not started, also when its source was handed over."""

@@ -246,9 +246,7 @@ def correction_of(
     and that of our entry in `managedFields`, which changes only if somebody overwrites or removes a field of ours.
     Defaults that webhooks add, and fields of others, change neither.
     """
-    chosen, policy = round_.desired.effective.serving, round_.policy
-    image = chosen.runtime_image if chosen.image_chosen or policy.roll_release else service.runtime_image
-    wish = template(goal, service.attempt, service.initial_scale, image, round_)
+    wish = _wish(goal, service, round_)
     hash_, applied = template_hash(wish), status.applied
     if applied is None:
         return ApplyInferenceService(wish, hash_)
@@ -257,6 +255,26 @@ def correction_of(
     if applied.owned_hash == service.owned_hash or applied.reclaimed:
         return None
     return ApplyInferenceService(wish, hash_, reclaim=True)
+
+
+def _wish(goal: Goal, service: ServiceState, round_: Round) -> ServiceTemplate:
+    """What people want of a service that runs the goal."""
+    chosen, policy = round_.desired.effective.serving, round_.policy
+    image = chosen.runtime_image if chosen.image_chosen or policy.roll_release else service.runtime_image
+    return template(goal, service.attempt, service.initial_scale, image, round_)
+
+
+def outdated(status: EngineStatus, round_: Round) -> bool:
+    """Whether an engine serves as people no longer want it, and only waits for its turn to be corrected."""
+    serving, service, applied = status.serving, round_.observed.service, status.applied
+    resting = status.target is not None and status.target.phase is Phase.SERVING
+    if serving is None or service is None or applied is None or not resting:
+        return False
+    if round_.desired.engine.paused or service.deleting or round_.refusal is not None:
+        return False
+    fact = ManifestFact(Known.PRESENT, serving.manifest_sha256)
+    goal = Goal(serving.revision, serving.artifact_key, fact)
+    return runs(service, goal) and applied.template_hash != template_hash(_wish(goal, service, round_))
 
 
 def newest(goal: Goal, service: ServiceState, revisions: Iterable[RevisionState]) -> RevisionState | None:

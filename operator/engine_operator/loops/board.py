@@ -68,11 +68,12 @@ class Board:
 
     def taken(self, source: SourceKey | None, but: EngineKey, priority: int) -> Taken:
         """What the engines of a source have, but for one; of those above its priority also what they wait for."""
-        found = Taken()
+        found = nothing = Taken()
         if source is not None:
             for key, (of, one) in self._standings.items():
-                if of == source and key != but:
-                    found += one.wants if one.wants and one.priority > priority else one.taken
+                mine = one.wants if one.wants and one.priority > priority else one.taken
+                if mine != nothing and of == source and key != but:  # Most sleep.
+                    found += mine
         return found
 
     def ahead(self, phase: Phase, priority: int) -> int:

@@ -81,6 +81,8 @@ class EngineLoop:
         self._running: dict[EngineKey, asyncio.Task[None]] = {}
         self._known: dict[EngineKey, Packed] = {}
         self._planned: set[EngineKey] = set()
+        self._held: dict[EngineKey, None] = {}
+        """Engines that serve and wait to be corrected, in the order in which they were seen."""
         metrics.PLANNED.set(0)
 
     def schedule(self, key: EngineKey, wait: float = 0.0) -> None:
@@ -179,6 +181,10 @@ class EngineLoop:
             self._again(key, memory)
             return
         memory.failures = 0
+        if looked.held:
+            self._held.setdefault(key)
+        else:
+            self._held.pop(key, None)
         freed = self._board.take_freed()
         if freed or (memory.phase in AT_WORK and looked.phase not in AT_WORK):
             self._give_turns()
@@ -193,7 +199,7 @@ class EngineLoop:
 
         All at once would be a look at everybody for each place that becomes free, and those at work would wait for it.
         """
-        for queue in self._board.waiting():
+        for queue in (*self._board.waiting(), list(self._held)):
             for number, key in enumerate(queue):
                 self.schedule(key, max(0, number - NEXT + 1) * self._rhythm.turn)
 
@@ -233,4 +239,5 @@ class EngineLoop:
         self._memory.pop(key, None)
         self._known.pop(key, None)
         self._planned.discard(key)
+        self._held.pop(key, None)
         self._board.leaves(key)

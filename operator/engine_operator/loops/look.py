@@ -26,7 +26,7 @@ from engine_operator.domain.lag import LagClock
 from engine_operator.domain.observed import EngineStatus, Phase, ProcessFailure
 from engine_operator.domain.plan import plan
 from engine_operator.domain.policy import Policy
-from engine_operator.domain.rollout import place_of
+from engine_operator.domain.rollout import outdated, place_of
 from engine_operator.domain.room import Standing, standing
 from engine_operator.domain.transitions import events_between, retried
 from engine_operator.domain.warm import wanted_warmth
@@ -107,6 +107,8 @@ class Looked:
     """When a warm window opens or closes."""
     revision: int | None = None
     """The revision that serves."""
+    held: bool = False
+    """It serves, but not as people want it now: it waits for a place among those that roll out."""
     fingerprint: tuple[object, ...] | None = None
     """Of the facts with which there was nothing to do."""
 
@@ -279,6 +281,7 @@ def _looked(round_: Round, status: EngineStatus, actions: Sequence[Action]) -> L
         next_retry=status.target.next_retry if status.target else None,
         changes=wanted_warmth(round_).changes,
         revision=status.serving.revision if status.serving else None,
+        held=not actions and outdated(status, round_),
     )
 
 

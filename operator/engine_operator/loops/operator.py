@@ -18,7 +18,7 @@ from engine_operator.cluster.identity import ClusterIdentity
 from engine_operator.cluster.knative import knative_settings
 from engine_operator.cluster.phases import PhaseReader
 from engine_operator.cluster.reader import ClusterReader, Survey
-from engine_operator.cluster.resources import LEASES, SERVAL_SOURCES, Json
+from engine_operator.cluster.resources import ENGINES, LEASES, SERVAL_SOURCES, Json
 from engine_operator.context import StoreBook
 from engine_operator.domain.engine import EngineSpec, ModelSpec
 from engine_operator.domain.keys import EngineId
@@ -255,14 +255,22 @@ class Work:
         await self._listed.wait()
         while True:
             for namespace in self._namespaces:
-                engines = self._without_sweep(await self._reader.engines(namespace))
-                if engines:
+                engines: list[EngineSpec] = []
+                if [
+                    one
+                    async for one in self._cluster.list(ENGINES, namespace)
+                    if not self._swept(namespace, one)
+                ]:
                     survey = await self._reader.survey(namespace)
                     engines = self._without_sweep(survey)
                     self._offer(namespace, survey, engines)
                 models = {engine.engine_id for engine in engines if isinstance(engine.origin, ModelSpec)}
                 await self._orphans.collect_models(namespace, models)
             await asyncio.sleep(self._settings.seconds(self._settings.sweep_every))
+
+    def _swept(self, namespace: str, engine: Json) -> bool:
+        source = (engine["spec"].get("source") or {}).get("servalSource")
+        return SourceKey(namespace, str(source)) in self._running
 
     def _without_sweep(self, survey: Survey) -> list[EngineSpec]:
         found: list[EngineSpec] = []

@@ -47,14 +47,6 @@ async def test_a_survey_gives_each_engine_what_its_label_names_and_nobody_the_re
     assert "nobody" not in survey.engines
 
 
-async def test_engines_alone_are_one_list() -> None:
-    cluster = two_engines()
-    async with cluster.client() as client:
-        survey = await ClusterReader(client).engines("live")
-    assert list(survey.engines) == ["a", "b"]
-    assert [one.url.path for one in cluster.requests] == [ENGINES.path("live")]
-
-
 def test_what_was_packed_comes_out_as_it_was() -> None:
     one: Json = {"metadata": {"uid": "u", "resourceVersion": "1"}, "spec": {"text": "ß"}}
     whole = EngineObjects(one, jobs=(one,), pods=(one, one))

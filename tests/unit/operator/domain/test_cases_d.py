@@ -24,6 +24,7 @@ from engine_operator.domain.observed import (
     StoredAttempt,
     TargetStatus,
 )
+from engine_operator.domain.rollout import outdated
 from tests.support.cases import case
 from tests.unit.operator.domain.test_swap import NO_GPU, gpu, rolled_to
 from tests.unit.operator.domain.world import World, of_type
@@ -353,8 +354,24 @@ def test_d10_our_own_release_rolls_only_as_many_engines_at_once_as_it_may() -> N
     world.spec = replace(world.spec, serving=ServingSpec(profile=Profile.CPU, min_replicas=1))
     world.busy_rollouts = world.policy.max_rolling
     assert of_type(world.settle(), act.ApplyInferenceService) == []
+    assert waits_to_be_corrected(world), "it is looked at again when another is done"
     world.busy_rollouts -= 1
     assert len(of_type(world.settle(), act.ApplyInferenceService)) == 1
+    assert not waits_to_be_corrected(world)
+
+
+def waits_to_be_corrected(world: World) -> bool:
+    return outdated(world.status, Round(world.desired(), world.observed(), world.now, world.policy))
+
+
+def test_a_paused_engine_waits_for_no_correction() -> None:
+    world = World()
+    world.serves(3)
+    assert not waits_to_be_corrected(world)
+    world.spec = replace(world.spec, serving=ServingSpec(profile=Profile.CPU, min_replicas=1))
+    assert waits_to_be_corrected(world)
+    world.spec = replace(world.spec, paused=True)
+    assert not waits_to_be_corrected(world)
 
 
 def dying_or_not(round_: Round) -> ServiceState | None:

@@ -241,3 +241,16 @@ async def test_everybody_who_waits_is_looked_at_in_turn_when_the_first_can_not_t
     async with running(looks, board, replace(RHYTHM, turn=0.01)) as (loop, _):
         loop.schedule(A)
         await eventually(lambda: set(crowd) <= set(looks.began))
+
+
+async def test_an_engine_that_waits_to_be_corrected_is_looked_at_when_another_is_done() -> None:
+    looks = Looks()
+    looks.answers[B] = lambda: replace(SETTLED, held=looks.count(B) < 3)
+    left = [Looked(phase=Phase.ROLLING_OUT)]
+    looks.answers[A] = lambda: left.pop() if left else SETTLED
+    async with running(looks) as (loop, _):
+        loop.schedule(B)
+        await eventually(lambda: loop.settled_with(B) is not None)
+        before = looks.count(B)
+        loop.schedule(A)
+        await eventually(lambda: looks.count(B) > before)
