@@ -190,8 +190,8 @@ def _report(failover: Failover, rounds: list[Lost]) -> Report:
         ),
     )
     method = (
-        f"{SIZE} engines, {ROUNDS} rounds: each engine gets a build, and before more than half of them serve it the leader is "
-        "killed, or in every third round stopped and let go on 3 s after its successor took the Lease. Shipped times of the Lease (15 s). "
-        "Writes are those that the API server accepted, from its audit log."
+        f"{SIZE} engines, {ROUNDS} rounds: each engine gets a build, and before more than half of them serve it the "
+        "leader is killed, or in every third round stopped and let go on 3 s after its successor took the Lease. "
+        "Shipped times of the Lease (15 s). Writes are those that the API server accepted, from its audit log."
     )
     return Report("failover", method, figures)
