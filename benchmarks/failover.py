@@ -122,17 +122,23 @@ async def _build(bench: Bench, engines: list[str]) -> None:
 
 
 async def _lose(failover: Failover, leader: OperatorProcess, standby: OperatorProcess, stopped: bool) -> Lost:
-    pid, at = leader.process.pid, time.time()
+    pid, at, holder = leader.process.pid, time.time(), await failover.holder()
     if stopped:
-        holder = await failover.holder()
         os.kill(pid, signal.SIGSTOP)
-        while await failover.holder() == holder:  # noqa: ASYNC110, since nobody tells of a change
-            await asyncio.sleep(0.2)
+        await _until_another(failover, holder)
         await asyncio.sleep(3.0)
         os.kill(pid, signal.SIGCONT)
         await asyncio.sleep(5.0)
     await leader.kill()
+    await _until_another(
+        failover, holder
+    )  # A third one that starts earlier could be quicker than the standby.
     return Lost(at, failover.users[pid], failover.users[standby.process.pid], stopped)
+
+
+async def _until_another(failover: Failover, holder: str) -> None:
+    while await failover.holder() == holder:  # noqa: ASYNC110, since nobody tells of a change
+        await asyncio.sleep(0.2)
 
 
 async def _until_revision(bench: Bench, revision: int, engines: int = SIZE) -> None:
