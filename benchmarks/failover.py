@@ -146,16 +146,17 @@ async def _until_revision(bench: Bench, revision: int, engines: int = SIZE) -> N
     loop = asyncio.get_running_loop()
     end = loop.time() + PATIENCE
     while True:
-        waiting = [
-            {"name": one["metadata"]["name"], "status": status}
-            for one in await bench.all(ENGINES)
-            if ((status := one.get("status") or {}).get("serving") or {}).get("revision") != revision
-        ]
-        if SIZE - len(waiting) >= engines:
+        found = {str(one["metadata"]["name"]): one.get("status") or {} for one in await bench.all(ENGINES)}
+        done = [name for name, one in found.items() if (one.get("serving") or {}).get("revision") == revision]
+        if len(done) >= engines:
             return
         if loop.time() > end:
-            told = "\n".join(json.dumps(one) for one in waiting)
-            raise TimeoutError(f"not at revision {revision}:\n{told}\n{bench.describe()}")
+            waiting = "\n".join(
+                f"{name} {json.dumps(one)}" for name, one in found.items() if name not in done
+            )
+            raise TimeoutError(
+                f"{len(done)} of {SIZE} engines serve {revision}:\n{waiting}\n{bench.describe()}"
+            )
         await asyncio.sleep(0.2)
 
 
