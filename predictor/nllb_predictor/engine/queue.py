@@ -56,11 +56,12 @@ WINDOW = 4
 
 SMALLEST_SHARE = 4
 """Segments below which a batch is not divided among workers. Each of them has cores of its own, and two halves of a
-small batch end sooner than the whole: eight sentences on two cores 1.2 times, sixteen 1.4 times as quickly."""
+small batch end sooner than the whole: with 16 callers 2.3 sentences a second instead of 1.8."""
 
 CHOICE = 0.9
 """Part of its fair share that a batch takes where many calls wait: what is left lets the next batch, with the calls
-that come back meanwhile, choose segments of like length. Measured with 64 callers: 6 % more than all of it."""
+that come back meanwhile, choose segments of like length. Reckoned for 64 callers from the measured times of steps and
+lengths of verses: 6 % more than all of it, and the most of all parts tried."""
 
 ROW_TOKENS = 16
 """What a row of logits over the whole vocabulary costs: a quarter of a million numbers, a megabyte."""
