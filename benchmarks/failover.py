@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from benchmarks.report import Figure, Report, median_figure
-from benchmarks.scale_world import audit_entries, large_bench, servers, start_operator
+from benchmarks.scale_world import audit_entries, on_large_bench, start_operator
 from engine_operator.cluster.client import ObjectRef
 from engine_operator.cluster.resources import ENGINES, LEASES, Json
 from tests.integration.operator.bench import Bench
@@ -79,13 +79,7 @@ class Lost:
 
 def run() -> Report:
     """All rounds."""
-    with servers() as (plane, s3, folder):
-
-        async def measure() -> Report:
-            async with large_bench(plane, s3, folder) as bench:
-                return await _measure(Failover(bench))
-
-        return asyncio.run(measure())
+    return on_large_bench(lambda bench: _measure(Failover(bench)))
 
 
 async def _measure(failover: Failover) -> Report:

@@ -12,11 +12,10 @@ from benchmarks.copies import Copier, Pattern
 from benchmarks.report import Figure, Report
 from benchmarks.scale_world import (
     cpu_seconds,
-    large_bench,
     memory,
+    on_large_bench,
     populate,
     restart,
-    servers,
     start_operator,
     until_all_serve,
     until_calm,
@@ -33,13 +32,7 @@ PATIENCE = 1800.0
 
 def run() -> Report:
     """Fill a namespace with copies, start the operator twice, and watch."""
-    with servers() as (plane, s3, folder):
-
-        async def measure() -> Report:
-            async with large_bench(plane, s3, folder) as bench:
-                return await _measure(bench)
-
-        return asyncio.run(measure())
+    return on_large_bench(_measure)
 
 
 async def _measure(bench: Bench) -> Report:

@@ -13,11 +13,10 @@ from collections import Counter
 
 from benchmarks.report import Figure, Report
 from benchmarks.scale_world import (
-    large_bench,
     memory,
+    on_large_bench,
     operator_writes,
     populate,
-    servers,
     start_operator,
     until_all_serve,
 )
@@ -36,13 +35,7 @@ MINUTES = float(os.environ.get("SERVAL_LIVE_BENCH_IDLE_MINUTES", "10"))
 
 def run() -> Report:
     """Fill a namespace with engines, let the operator settle, and watch."""
-    with servers() as (plane, s3, folder):
-
-        async def measure() -> Report:
-            async with large_bench(plane, s3, folder) as bench:
-                return await _measure(bench)
-
-        return asyncio.run(measure())
+    return on_large_bench(_measure)
 
 
 async def _measure(bench: Bench) -> Report:

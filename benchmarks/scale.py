@@ -18,12 +18,11 @@ from benchmarks.scale_world import (
     OPERATOR,
     audit_entries,
     cpu_seconds,
-    large_bench,
     memory,
+    on_large_bench,
     operator_calls,
     populate,
     restart,
-    servers,
     start_operator,
     until_all_serve,
     until_calm,
@@ -84,13 +83,7 @@ def _kept(size: int) -> Sized:
 
 
 def _measure(size: int) -> Sized:
-    with servers() as (plane, s3, folder):
-
-        async def measure() -> Sized:
-            async with large_bench(plane, s3, folder) as bench:
-                return await _one(bench, size)
-
-        return asyncio.run(measure())
+    return on_large_bench(lambda bench: _one(bench, size))
 
 
 async def _one(bench: Bench, size: int) -> Sized:

@@ -15,10 +15,11 @@ import tempfile
 import time
 import tomllib
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import httpx
 
@@ -75,6 +76,20 @@ async def large_bench(plane: ControlPlane, s3: S3Server, folder: Path) -> AsyncI
         bench.simulator.world.nodes = 100_000
         bench.python = await asyncio.to_thread(shipped_python)
         yield bench
+
+
+T = TypeVar("T")
+
+
+def on_large_bench(measure: Callable[[Bench], Awaitable[T]]) -> T:
+    """What `measure` finds on servers and a bench of its own."""
+    with servers() as (plane, s3, folder):
+
+        async def measured() -> T:
+            async with large_bench(plane, s3, folder) as bench:
+                return await measure(bench)
+
+        return asyncio.run(measured())
 
 
 def populate(bench: Bench, count: int, revision: int = 1) -> list[str]:
