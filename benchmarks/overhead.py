@@ -1,9 +1,11 @@
-"""What a call costs beyond the engine: one client over loopback, paired with `translate_batch` in a bare process.
+"""What a call costs beyond the engine: one client over loopback, paired with `translate_batch` in a bare process. The
+client is the standard library's with a body that is ready, so that what is measured is the server.
 
 Neither side reports its own time to the other: the bare process times its call, the client times its own. Both use the
 same sentence in turn, with the same threads, so that a moment when the machine is slow hits both.
 """
 
+import json
 import os
 import random
 import statistics
@@ -13,10 +15,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
+from http.client import HTTPConnection
 from pathlib import Path
 from unittest.mock import patch
-
-import httpx
+from urllib.parse import urlsplit
 
 from benchmarks.models import TINY, converted
 from benchmarks.report import ROOT, Figure, Report, median_figure
@@ -70,12 +73,18 @@ def _pairs(folder: Path, count: int) -> tuple[list[float], list[float]]:
     flags = ("--inter-threads", str(THREADS[0]), "--intra-threads", str(THREADS[1]))
     engine: list[float] = []
     call: list[float] = []
-    with server(folder, *flags) as ours, _bare(folder, count) as bare, httpx.Client(timeout=300) as client:
+    with server(folder, *flags) as ours, _bare(folder, count) as bare:
+        url = urlsplit(ours.infer)
+        client = HTTPConnection(str(url.hostname), url.port, timeout=300)
 
         def over_http(number: int) -> float:
-            body = ours.body(chosen[number], **GREEDY)
+            body = json.dumps(ours.body(chosen[number], **GREEDY))
             started = time.monotonic()
-            client.post(ours.infer, json=body).raise_for_status()
+            client.request("POST", url.path, body, {"content-type": "application/json"})
+            answer = client.getresponse()
+            answer.read()
+            if answer.status != HTTPStatus.OK:
+                raise RuntimeError(f"the predictor answered {answer.status}")
             return time.monotonic() - started
 
         for number in range(min(5, count)):

@@ -2,8 +2,8 @@
 the same answer everywhere.
 
 Prepare (text to tokens), search (tokens to hypotheses), guard (what is wrong is tried again or told), describe (words,
-confidences, alignment, graph), join (sentences to segments). Stages that compute text run on helper threads, stages
-that compute translations run through one ticket of the scheduler; the event loop only waits.
+confidences, alignment, graph), join (sentences to segments). Stages that compute text run on helper threads unless the
+text is short, stages that compute translations run through one ticket of the scheduler; the event loop only waits.
 """
 
 import asyncio
@@ -32,6 +32,10 @@ from nllb_predictor.text.languages import Languages
 from nllb_predictor.text.unknown import Tally
 
 T = TypeVar("T")
+
+SHORT = 512
+"""Characters of a call whose text is read and written on the event loop: half a millisecond of work, which is less than
+the way to a helper thread and back."""
 
 
 class Tokenizer(PreparingTokenizer, SearchTokenizer, Protocol):
@@ -65,7 +69,7 @@ class TranslationService:
         """One answer per segment, in order. Raises RequestError's family."""
         started = asyncio.get_running_loop().time()
         with timed(Stage.PREPARE):
-            prepared, tasks = await self._within(request.timeout, lambda: self._prepared(request))
+            prepared, tasks = await self._prepared(request)
         found: list[Found] = []
         explored: Explored = ()
         if tasks:
@@ -82,14 +86,28 @@ class TranslationService:
                 if request.wants.graph:
                     explored = await self._explorer.explored(ticket, tasks, found)
         with timed(Stage.ANSWER):
-            answers = await self._in_thread(lambda: _joined(prepared, found, request))
+            answers = await self._computed(request, lambda: _joined(prepared, found, request))
             if request.wants.graph:
                 return await self._in_thread(lambda: _with_graphs(answers, prepared, explored))
             return answers
 
-    def _prepared(self, request: TranslateRequest) -> tuple[list[Prepared], list[Task]]:
-        prepared = self._preparer.prepare(request.asks, request.options, self.scheduler.refuse_oversized)
-        return prepared, self._searcher.tasks(prepared)
+    async def _prepared(self, request: TranslateRequest) -> tuple[list[Prepared], list[Task]]:
+        """Unless it takes longer than the request has: then whoever waits is told so. What has begun goes on, since
+        nothing can stop it; what has not begun never does."""
+
+        def prepared() -> tuple[list[Prepared], list[Task]]:
+            read = self._preparer.prepare(request.asks, request.options, self.scheduler.refuse_oversized)
+            return read, self._searcher.tasks(read)
+
+        try:
+            async with asyncio.timeout(request.timeout):
+                return await self._computed(request, prepared)
+        except TimeoutError:
+            raise DeadlineExceeded(
+                f"The texts were not read within {request.timeout:.1f} s.",
+                field="timeout_ms",
+                hint="Send fewer segments per call.",
+            ) from None
 
     async def _found(self, ticket: Ticket, request: TranslateRequest, tasks: list[Task]) -> list[Found]:
         wants, hypotheses = request.wants, request.options.hypotheses
@@ -100,23 +118,14 @@ class TranslationService:
         search = replace(request.options.search, hypotheses=hypotheses, attention=attention)
         drafts = await self._searcher.drafts(ticket, tasks, search)
         with timed(Stage.DECODE):
-            first = await self._in_thread(
-                lambda: [judged(each) for each in self._searcher.found(tasks, drafts, hypotheses)]
+            first = await self._computed(
+                request, lambda: [judged(each) for each in self._searcher.found(tasks, drafts, hypotheses)]
             )
         found = await self._guard.repaired(ticket, tasks, first, search)
         return await scored(ticket, found) if wants.result else found
 
-    async def _within(self, seconds: float, compute: Callable[[], T]) -> T:
-        """What is computed on a helper thread, unless it takes longer: then whoever waits is told so. What has begun
-        goes on, since nothing can stop it; what has not begun never does."""
-        try:
-            return await asyncio.wait_for(self._in_thread(compute), seconds)
-        except TimeoutError:
-            raise DeadlineExceeded(
-                f"The texts were not read within {seconds:.1f} s.",
-                field="timeout_ms",
-                hint="Send fewer segments per call.",
-            ) from None
+    async def _computed(self, request: TranslateRequest, compute: Callable[[], T]) -> T:
+        return compute() if is_short(request) else await self._in_thread(compute)
 
     async def _in_thread(self, compute: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, compute)
@@ -124,6 +133,14 @@ class TranslationService:
     def close(self) -> None:
         """End the helper threads; the scheduler is closed by whoever made it."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def is_short(request: TranslateRequest) -> bool:
+    """Whether all its text can be read and written without keeping the event loop from others."""
+    if request.wants.graph or request.wants.result:
+        return False
+    terms = sum(map(len, request.options.protected_terms))
+    return terms + sum(len(ask.text) + len(ask.prefix) for ask in request.asks) <= SHORT
 
 
 def _joined(

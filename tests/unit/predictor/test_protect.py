@@ -1,11 +1,14 @@
 """What must come back unchanged, and how it is found."""
 
 import itertools
+from unittest.mock import patch
 
 import pytest
+import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nllb_predictor.text import protect
 from nllb_predictor.text.protect import protected_spans
 from nllb_predictor.text.scripts import foreign_share
 
@@ -54,15 +57,27 @@ def test_a_term_that_cuts_a_placeholder_leaves_it_whole_and_one_that_holds_it_ta
     assert found("see {count} now", "{count} now") == ["{count} now"]
 
 
+MARKS = st.one_of(st.sampled_from(r"\{}<>%$/&;@.:1ab f*" + "🎉\u200d\ufe0f"), st.characters())
+PIECES = ("www.", "ftp://", "mailto:/", "x@y.z", "1\ufe0f\u20e3", "🇪", "%d", "&a;", "{a}", "\\p ", "<a>", "☺")
+
+
 @settings(deadline=None)
 @given(
-    st.text(st.one_of(st.sampled_from(r"\{}<>%$/&;@.:1ab f*" + "🎉\u200d\ufe0f"), st.characters())),
+    st.text(MARKS),
     st.lists(st.text(min_size=1, max_size=3)),
 )
 def test_spans_are_in_order_and_apart_and_never_blank(text: str, terms: list[str]) -> None:
     spans = [each.span for each in protected_spans(text, terms)]
     assert all(span.of(text).strip() for span in spans)
     assert all(before.end <= after.start for before, after in itertools.pairwise(spans))
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.one_of(st.sampled_from(PIECES), MARKS), max_size=4).map("".join))
+def test_the_quick_look_misses_nothing_that_the_patterns_find(text: str) -> None:
+    with patch.object(protect, "SIGN", regex.compile("")):
+        all_patterns = protected_spans(text)
+    assert protected_spans(text) == all_patterns
 
 
 @pytest.mark.parametrize(
