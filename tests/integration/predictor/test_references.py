@@ -116,15 +116,21 @@ def test_int8_keeps_the_quality(
     assert abs(difference) <= INT8_CHRF_TOLERANCE
 
 
-REPEATED = re.compile(r"(\w{1,3})\1{3}|\b(\w+(?: \w+){0,4})(?:,? \2){3}")
+REPEATED = re.compile(r"(\w{1,3})\1{3}|\b(\w+(?: \w+){0,4})(?:\W+\2){3}")
 """The same four times in a row: what the server does not let pass."""
+SHORT = 0.65
+"""Of the source's characters: where a translation has fewer, the server looks whether a sentence is missing."""
+
+
+def _let_pass(reference: Reference) -> bool:
+    return not REPEATED.search(reference.text) and len(reference.text) >= SHORT * len(reference.source)
 
 
 @pytest.mark.parametrize("name", SEARCHES)
 def test_the_served_answers_are_those_of_transformers(any_pair_predictor: Predictor, name: str) -> None:
-    """All but the few in which the model repeats itself; the server has those tried again."""
-    wanted = [each for each in references(name) if not REPEATED.search(each.text)]
-    assert len(wanted) >= 390
+    """All but the few in which the model repeats itself or stops early; the server has those tried again."""
+    wanted = [each for each in references(name) if _let_pass(each)]
+    assert len(wanted) >= 385
     with httpx.Client(base_url=any_pair_predictor.url, timeout=60) as client:
         for start in range(0, len(wanted), 50):
             batch = wanted[start : start + 50]
