@@ -14,7 +14,7 @@ from nllb_predictor.pipeline import service as service_module
 from nllb_predictor.pipeline.cut import Sentence
 from nllb_predictor.pipeline.prepare import Preparer, is_blank
 from nllb_predictor.pipeline.request import Ask, Options, TranslateRequest, Wants
-from nllb_predictor.pipeline.service import SHORT, TranslationService, is_short
+from nllb_predictor.pipeline.service import SEGMENT, SHORT, TranslationService, is_short
 from nllb_predictor.pipeline.units import Span, Unit
 from nllb_predictor.text.languages import LanguagePair, Languages
 from nllb_predictor.text.lexicon import Lexicon
@@ -186,7 +186,7 @@ async def test_texts_that_take_longer_to_read_than_the_call_may_take_are_answere
 ) -> None:
     done = threading.Event()
     monkeypatch.setattr(words, "encode_with_spans", lambda normalised, source: done.wait(60))
-    monkeypatch.setattr(service_module, "SHORT", 3)
+    monkeypatch.setattr(service_module, "SHORT", SEGMENT + 3)
     try:
         with pytest.raises(DeadlineExceeded, match="not read"):
             await service.translate(replace(request("slow"), timeout=0.05))
@@ -199,7 +199,7 @@ async def test_only_short_texts_are_read_on_the_event_loop(
     service: TranslationService, words: Words, monkeypatch: pytest.MonkeyPatch, text: str, beside: bool
 ) -> None:
     read, on_loop = words.encode_with_spans, []
-    monkeypatch.setattr(service_module, "SHORT", 3)
+    monkeypatch.setattr(service_module, "SHORT", SEGMENT + 3)
 
     def seen(normalised: Sequence[str], source: str) -> list[Encoded]:
         on_loop.append(threading.current_thread() is threading.main_thread())
@@ -212,9 +212,9 @@ async def test_only_short_texts_are_read_on_the_event_loop(
 
 @pytest.mark.parametrize("wants", [Wants(result=True), Wants(graph=True)])
 def test_a_call_is_long_by_all_that_is_computed_for_it(wants: Wants) -> None:
-    short = request("a" * (SHORT // 2))
+    short = request("a" * (SHORT - SEGMENT))
     assert is_short(short)
     assert not is_short(replace(short, wants=wants))
-    assert not is_short(replace(short, asks=(*short.asks, *short.asks, *short.asks)))
-    assert not is_short(replace(short, asks=(replace(short.asks[0], prefix="a" * SHORT),)))
-    assert not is_short(replace(short, options=replace(short.options, protected_terms=("a" * SHORT,))))
+    assert not is_short(replace(short, asks=(replace(short.asks[0], prefix="a"),)))
+    assert not is_short(replace(short, asks=(*short.asks, replace(short.asks[0], text=""))))
+    assert not is_short(replace(short, options=replace(short.options, protected_terms=("",))))
