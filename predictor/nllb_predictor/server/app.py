@@ -20,6 +20,7 @@ from typing import Any
 import uvicorn
 
 from nllb_predictor.errors import PortTaken
+from nllb_predictor.server import heap
 from nllb_predictor.server.bodies import Bodies
 from nllb_predictor.server.calls import Calls
 from nllb_predictor.server.grpc_server import make_server
@@ -112,7 +113,9 @@ class NllbServer(ModelServer):  # type: ignore[misc]
         log.info("listening: rest=%d grpc=%d", ports.rest, ports.grpc)
         loop = asyncio.get_running_loop()
         self._loading.when_ended(partial(loop.call_soon_threadsafe, self._load_ended))
+        keeping = asyncio.create_task(heap.keep_small(lambda: self._lifecycle.statistics.requests))
         await self._stop.wait()
+        keeping.cancel()
         await self._shut_down(rest, serving, grpc_server)
 
     def _handle_signals(self) -> None:

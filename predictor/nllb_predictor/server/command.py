@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from nllb_predictor import settings as settings_module
 from nllb_predictor.errors import PredictorError
-from nllb_predictor.server import logs, termination
+from nllb_predictor.server import heap, logs, termination
 from nllb_predictor.server.lifecycle import Lifecycle
 from nllb_predictor.server.loading import LoadingThread
 from nllb_predictor.settings import ServeSettings
@@ -50,6 +50,7 @@ def add_serve_command(subparsers: Any) -> None:
 def run(arguments: argparse.Namespace) -> NoReturn:
     """Serve until told to stop; the exit code is 0 after SIGTERM and the error's own after a failure."""
     born = Lifecycle()
+    heap.share_arenas()
     # Process 1 of a container ignores SIGTERM until somebody handles it, and the server does only once it is up.
     signal.signal(signal.SIGTERM, lambda number, frame: os._exit(0))
     flags = vars(arguments)

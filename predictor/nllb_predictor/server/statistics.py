@@ -40,6 +40,12 @@ class Statistics:
         self._sizes: dict[int, _Sum] = {}
         self._last = 0.0
 
+    @property
+    def requests(self) -> int:
+        """Calls that were answered or refused."""
+        with self._lock:
+            return self._success.count + self._fail.count
+
     def request(self, ok: bool, seconds: float) -> None:
         """A call was answered or refused after `seconds`."""
         with self._lock:
