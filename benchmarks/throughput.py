@@ -21,7 +21,7 @@ from nllb_predictor.engine import hardware
 CLIENTS = 64
 COUNT = 10 * CLIENTS
 SEARCH = 4 * 64
-"""Sentences of the search for the oracle's settings, so that each of two workers has several of the largest batches; the
+"""Sentences of the search for the oracle's settings, so that two workers have several of the largest batches each; the
 best one is then measured on half of all."""
 THREADS = ((1, 2), (2, 1), (2, 2))
 BATCHES = "16,32,64,0"
