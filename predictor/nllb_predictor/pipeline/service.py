@@ -7,11 +7,12 @@ text is short, stages that compute translations run through one ticket of the sc
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from nllb_predictor.engine.domain import Hypothesis
 from nllb_predictor.engine.model import MAX_POSITIONS
 from nllb_predictor.engine.scheduler import Admission, Scheduler, Ticket
 from nllb_predictor.errors import DeadlineExceeded
@@ -34,11 +35,17 @@ from nllb_predictor.text.unknown import Tally
 T = TypeVar("T")
 
 SHORT = 640
-"""Characters of a call whose text is read and written on the event loop: half a millisecond of work, which is less than
-the way to a helper thread and back."""
+"""Characters of a call whose text is read on the event loop: half a millisecond of work, which is less than the way to
+a helper thread and back."""
 
 SEGMENT = 128
-"""Characters that a segment, or a term that it protects, counts as before its own: an empty one is work too."""
+"""Characters that a line of a segment, or a protected term, counts as before its own: an empty one is work too."""
+
+FEW = 160
+"""Tokens whose text is written on the event loop: a millisecond or two. A short text may well become a long one."""
+
+HYPOTHESIS = 16
+"""Tokens that a hypothesis counts as before its own: hundreds of the shortest are work too."""
 
 
 class Tokenizer(PreparingTokenizer, SearchTokenizer, Protocol):
@@ -89,7 +96,8 @@ class TranslationService:
                 if request.wants.graph:
                     explored = await self._explorer.explored(ticket, tasks, found)
         with timed(Stage.ANSWER):
-            answers = await self._computed(request, lambda: _joined(prepared, found, request))
+            short = is_short(request) and few(each.hypothesis for one in found for each in one.written)
+            answers = await self._computed(short, lambda: _joined(prepared, found, request))
             if request.wants.graph:
                 return await self._in_thread(lambda: _with_graphs(answers, prepared, explored))
             return answers
@@ -104,7 +112,7 @@ class TranslationService:
 
         try:
             async with asyncio.timeout(request.timeout):
-                return await self._computed(request, prepared)
+                return await self._computed(is_short(request), prepared)
         except TimeoutError:
             raise DeadlineExceeded(
                 f"The texts were not read within {request.timeout:.1f} s.",
@@ -120,15 +128,16 @@ class TranslationService:
         attention = wants.result or wants.graph or any(needs_attention(task.unit) for task in tasks)
         search = replace(request.options.search, hypotheses=hypotheses, attention=attention)
         drafts = await self._searcher.drafts(ticket, tasks, search)
+        short = is_short(request) and few(each.hypothesis for row in drafts for each in row)
         with timed(Stage.DECODE):
             first = await self._computed(
-                request, lambda: [judged(each) for each in self._searcher.found(tasks, drafts, hypotheses)]
+                short, lambda: [judged(each) for each in self._searcher.found(tasks, drafts, hypotheses)]
             )
         found = await self._guard.repaired(ticket, tasks, first, search)
         return await scored(ticket, found) if wants.result else found
 
-    async def _computed(self, request: TranslateRequest, compute: Callable[[], T]) -> T:
-        return compute() if is_short(request) else await self._in_thread(compute)
+    async def _computed(self, short: bool, compute: Callable[[], T]) -> T:
+        return compute() if short else await self._in_thread(compute)
 
     async def _in_thread(self, compute: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, compute)
@@ -139,11 +148,18 @@ class TranslationService:
 
 
 def is_short(request: TranslateRequest) -> bool:
-    """Whether all its text can be read and written without keeping the event loop from others."""
+    """Whether all its text can be read without keeping the event loop from others."""
     if request.wants.graph or request.wants.result:
         return False
     texts = [ask.text + ask.prefix for ask in request.asks]
-    return sum(SEGMENT + len(text) for text in [*texts, *request.options.protected_terms]) <= SHORT
+    lines = len(texts) + sum(text.count("\n") + text.count("\r") for text in texts)
+    terms = request.options.protected_terms
+    return SEGMENT * (lines + len(terms)) + sum(map(len, [*texts, *terms])) <= SHORT
+
+
+def few(hypotheses: Iterable[Hypothesis]) -> bool:
+    """Whether all of them can be written without keeping the event loop from others."""
+    return sum(HYPOTHESIS + len(each.tokens) for each in hypotheses) <= FEW
 
 
 def _joined(

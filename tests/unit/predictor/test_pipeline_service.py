@@ -14,7 +14,7 @@ from nllb_predictor.pipeline import service as service_module
 from nllb_predictor.pipeline.cut import Sentence
 from nllb_predictor.pipeline.prepare import Preparer, is_blank
 from nllb_predictor.pipeline.request import Ask, Options, TranslateRequest, Wants
-from nllb_predictor.pipeline.service import SEGMENT, SHORT, TranslationService, is_short
+from nllb_predictor.pipeline.service import HYPOTHESIS, SEGMENT, SHORT, TranslationService, is_short
 from nllb_predictor.pipeline.units import Span, Unit
 from nllb_predictor.text.languages import LanguagePair, Languages
 from nllb_predictor.text.lexicon import Lexicon
@@ -218,3 +218,20 @@ def test_a_call_is_long_by_all_that_is_computed_for_it(wants: Wants) -> None:
     assert not is_short(replace(short, asks=(replace(short.asks[0], prefix="a"),)))
     assert not is_short(replace(short, asks=(*short.asks, replace(short.asks[0], text=""))))
     assert not is_short(replace(short, options=replace(short.options, protected_terms=("",))))
+    assert not is_short(request("\n" * (SHORT - SEGMENT)))
+
+
+@pytest.mark.parametrize(("tokens", "beside"), [(3, False), (4, True)])
+async def test_only_short_translations_are_written_on_the_event_loop(
+    service: TranslationService, words: Words, monkeypatch: pytest.MonkeyPatch, tokens: int, beside: bool
+) -> None:
+    write, on_loop = words.decode_with_spans, []
+    monkeypatch.setattr(service_module, "FEW", HYPOTHESIS + 4)
+
+    def seen(outputs: Sequence[Sequence[str]]) -> list[Decoded]:
+        on_loop.append(threading.current_thread() is threading.main_thread())
+        return write(outputs)
+
+    monkeypatch.setattr(words, "decode_with_spans", seen)
+    await service.translate(request(" ".join("a" * tokens)))
+    assert on_loop == [not beside]
