@@ -5,6 +5,7 @@ not hold up the others. Nothing is kept here that a restart could not find again
 """
 
 import asyncio
+import heapq
 import logging
 import random
 import time
@@ -27,6 +28,9 @@ AT_WORK = frozenset({Phase.CONVERTING, Phase.ROLLING_OUT})
 
 NEXT = 4
 """Engines of each queue that are looked at as soon as a place may be free."""
+
+STALE = 8
+"""Entries of the heap for each that still holds, before it is made anew."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,9 @@ class EngineLoop:
         self._parallel = parallel
         self._clock = clock
         self._due: dict[EngineKey, float] = {}
+        self._order: list[tuple[float, str, str, EngineKey]] = []
+        """A heap of what is due, with entries that no longer hold: each wake-up would have to read all of it otherwise,
+        and a thousand engines wake this loop a thousand times as often as one."""
         self._memory: dict[EngineKey, _Memory] = {}
         self._running: dict[EngineKey, asyncio.Task[None]] = {}
         self._known: dict[EngineKey, Packed] = {}
@@ -90,7 +97,14 @@ class EngineLoop:
         at = self._clock() + wait
         if at < self._due.get(key, float("inf")):
             self._due[key] = at
+            self._enqueue(key)
             self._inbox.nudge()
+
+    def _enqueue(self, key: EngineKey) -> None:
+        heapq.heappush(self._order, (self._due[key], key.name, key.namespace, key))
+        if len(self._order) > STALE * (len(self._due) + STALE):
+            self._order = [(at, one.name, one.namespace, one) for one, at in self._due.items()]
+            heapq.heapify(self._order)
 
     def offer(self, key: EngineKey, objects: EngineObjects) -> None:
         """Look at an engine that a survey has just read: if all is well, nothing has to be read again."""
@@ -129,25 +143,35 @@ class EngineLoop:
             await asyncio.gather(*self._running.values(), return_exceptions=True)
 
     def _until_next(self) -> float | None:
-        ready = [at for key, at in self._due.items() if key not in self._running]
-        if not ready or len(self._running) >= self._parallel:
+        first = self._first()
+        if first is None or len(self._running) >= self._parallel:
             return None
-        return max(0.0, min(ready) - self._clock())
+        return max(0.0, self._due[first] - self._clock())
+
+    def _first(self) -> EngineKey | None:
+        """The engine that is due next, those that are being looked at aside."""
+        while self._order:
+            at, *_, key = self._order[0]
+            if self._due.get(key) == at and key not in self._running:
+                return key
+            heapq.heappop(self._order)
+        return None
 
     def _start_due(self) -> None:
         now = self._clock()
-        due = sorted((at, key.name, key) for key, at in self._due.items() if at <= now)
-        for _, _, key in due:
-            if len(self._running) >= self._parallel:
+        while len(self._running) < self._parallel:
+            key = self._first()
+            if key is None or self._due[key] > now:
                 return
-            if key not in self._running:
-                del self._due[key]
-                task = asyncio.create_task(self._look(key), name=f"look {key.namespace}/{key.name}")
-                self._running[key] = task
-                task.add_done_callback(partial(self._done, key))
+            del self._due[key]
+            task = asyncio.create_task(self._look(key), name=f"look {key.namespace}/{key.name}")
+            self._running[key] = task
+            task.add_done_callback(partial(self._done, key))
 
     def _done(self, key: EngineKey, task: asyncio.Task[None]) -> None:
         del self._running[key]
+        if key in self._due:
+            self._enqueue(key)
         self._inbox.nudge()
         if not task.cancelled() and (error := task.exception()) is not None:
             # A defect at one engine must not stop the others, nor go unseen.

@@ -19,7 +19,7 @@ from nllb_predictor.text.spans import Span
 from tests.support.cases import case
 
 TEXT = st.lists(
-    st.one_of(st.sampled_from("ab1 ,.'’\"«-_\u200b\n中👩\u200d"), st.characters()), max_size=20
+    st.one_of(st.sampled_from("ab1 ,.'’\"«-_\u200b\n中👩\u200d"), st.characters(codec="utf-8")), max_size=20
 ).map("".join)
 
 

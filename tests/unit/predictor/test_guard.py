@@ -286,7 +286,10 @@ async def test_p27_another_script_is_exchanged_for_a_hypothesis_in_the_right_one
 
 PREPARER = Preparer(WordTokens("ü9"), Languages(CODES, "eng_Latn", "spa_Latn"), 1024)
 ANY_TEXT = st.text(
-    st.one_of(st.sampled_from("ab Ü.!?\n\r\u2028{}<>%$\\fv1 9-*ü。「" + "🎉\u200d\ufe0f👩"), st.characters()),
+    st.one_of(
+        st.sampled_from("ab Ü.!?\n\r\u2028{}<>%$\\fv1 9-*ü。「" + "🎉\u200d\ufe0f👩"),
+        st.characters(codec="utf-8"),
+    ),
     max_size=60,
 )
 ANY_OPTIONS = st.builds(

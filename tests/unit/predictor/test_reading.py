@@ -11,7 +11,8 @@ from nllb_predictor.text.reading import Reading
 from nllb_predictor.text.spans import Span
 
 PROSE = st.text(
-    st.one_of(st.sampled_from("a b.,!?'\"“”‘’«»…–—()1 \u00a0%;:/&"), st.characters()), max_size=40
+    st.one_of(st.sampled_from("a b.,!?'\"“”‘’«»…–—()1 \u00a0%;:/&"), st.characters(codec="utf-8")),
+    max_size=40,
 )
 
 

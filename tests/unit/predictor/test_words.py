@@ -16,7 +16,7 @@ TEXT = st.lists(
         st.sampled_from(
             ["www.", "http://", "don't", "हिन्दी", "中文", "👩\u200d👧", "e\u0301", "''", "__", "..."]
         ),
-        st.characters(),
+        st.characters(codec="utf-8"),
     ),
     max_size=20,
 ).map("".join)
