@@ -26,6 +26,7 @@ LONGEST_PERIOD = 24
 REPEATS = 3
 """So often a phrase may stand in a row in any translation (`Holy, holy, holy`), more often only if its source does."""
 NO_SOUND = regex.compile(r"[^\p{L}\p{M}\p{N}]")
+DIGIT = regex.compile(r"\p{Nd}")
 LOOP_SCORE = -10.0
 """Mean log-probability of a translation that repeats itself: the model is sure of it, and nobody should be."""
 
@@ -88,6 +89,8 @@ def faults(unit: Unit, written: Written) -> Iterator[Warned]:
 
 def lost_spans(unit: Unit, written: Written) -> _Fault | None:
     """Every protected span exactly once."""
+    if not unit.protected:
+        return None
     there = {each.source for each in written.carried}
     lost = [each.text for each in unit.protected if each.span not in there]
     rest = _own_text(written)
@@ -105,8 +108,10 @@ def lost_spans(unit: Unit, written: Written) -> _Fault | None:
 def loop(unit: Unit, written: Written) -> _Fault | None:
     """A phrase over and over again, more often than the source has any."""
     places, tokens = _said(written.hypothesis.tokens)
+    if max(Counter(tokens).values(), default=0) <= REPEATS:
+        return None
     count, start, end = longest_repeat(tokens)
-    if count <= max(REPEATS, longest_repeat(_said(unit.segment.tokens)[1])[0] + 1):
+    if count <= REPEATS or count <= longest_repeat(_said(unit.segment.tokens)[1])[0] + 1:
         return None
     first, last = places[start], places[start + (end - start) // count - 1]
     phrase = written.text[written.token_spans[first].start : written.token_spans[last].end].strip()
@@ -182,7 +187,7 @@ def changed_numbers(unit: Unit, written: Written) -> _Fault | None:
 
 def digits(text: str) -> Counter[str]:
     """How often each decimal digit stands in a text."""
-    return Counter(str(int(character)) for character in text if character.isdecimal())
+    return Counter(str(int(character)) for character in DIGIT.findall(text))
 
 
 def _translatable_text(unit: Unit) -> str:

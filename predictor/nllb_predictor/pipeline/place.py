@@ -39,8 +39,10 @@ def needs_attention(unit: Unit) -> bool:
 def put_in(unit: Unit, text: Written, typed: int = 0) -> Written:
     """The written text with all that the model did not read put in, behind the `typed` characters that the caller gave
     as its beginning. What the caller typed already is not put in again."""
+    if not needs_attention(unit):
+        return text
     carried = list(text.carried)
-    words = _words_read(unit) if needs_attention(unit) else []
+    words = _words_read(unit)
     insertions: list[Insertion] = []
     least = typed
     for each in unit.protected:

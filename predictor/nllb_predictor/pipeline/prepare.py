@@ -133,7 +133,7 @@ class Preparer:
         kept = Spans(each.span for each in unit.protected)
         spans = [span for span in self._unknown_spans(unit) if not kept.met_by(span)]
         unknown = [character for span in spans for character in _visible(unit, span)]
-        self._seen(sum(not character.isspace() for character in unit.reading.text), unknown)
+        self._seen(sum(map(len, unit.reading.text.split())), unknown)
         return replace(unit, warnings=(*unit.warnings, *_unknown_warning(unit, unknown)))
 
     def _unreadable(self, unit: Unit, copy: bool) -> list[Protected]:

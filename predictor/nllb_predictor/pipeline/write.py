@@ -123,6 +123,8 @@ def _free_place(text: str, wanted: str, taken: Sequence[Span]) -> Span | None:
 
 def edited(text: Written, edits: Sequence[Edit]) -> Written:
     """With the edits made, which are in order and apart; a token that an edit touches stands for all of it."""
+    if not edits:
+        return text
     pieces, places, grown, done = [], [], 0, 0
     for edit in edits:
         pieces += [text.text[done : edit.span.start], edit.text]

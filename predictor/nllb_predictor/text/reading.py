@@ -7,11 +7,14 @@ nothing of it may change what an answer's offsets mean. So every change is made 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from nllb_predictor.text.spans import Span
 
 Place = tuple[int, int]
 """Characters [start, end) of the text as it was sent."""
+
+_END = itemgetter(1)
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,9 @@ class Reading:
     @staticmethod
     def of(text: str, at: int = 0) -> "Reading":
         """The text as it is, found at offset `at`."""
-        return Reading(text, tuple((at + index, at + index + 1) for index in range(len(text))))
+        return Reading(
+            text, tuple(zip(range(at, at + len(text)), range(at + 1, at + len(text) + 1), strict=True))
+        )
 
     def __len__(self) -> int:
         return len(self.text)
@@ -32,7 +37,7 @@ class Reading:
     def place(self, start: int, end: int) -> Span:
         """What [start, end) of this reading stands for. Nothing stands for the point before what follows."""
         if start < end:
-            return Span(self.places[start][0], max(place[1] for place in self.places[start:end]))
+            return Span(self.places[start][0], max(map(_END, self.places[start:end])))
         if start < len(self.places):
             return Span(self.places[start][0], self.places[start][0])
         after = self.places[-1][1] if self.places else 0
@@ -60,6 +65,8 @@ class Reading:
     def edited(self, edits: Sequence[tuple[int, int, str]]) -> "Reading":
         """With other characters in place of each [start, end), in order. What old and new have in common at either end
         stays as it is; the rest stands, together, for what it replaces."""
+        if not edits:
+            return self
         text: list[str] = []
         places: list[Place] = []
         done = 0

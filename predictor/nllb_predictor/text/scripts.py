@@ -62,10 +62,13 @@ _SAYS_AS_MUCH = (
 )
 """How many letters of an alphabet with vowels one letter of a script stands for, about."""
 _DENSE = tuple((weight - 1.0, regex.compile(rf"(?=\p{{L}})[{scripts}]")) for weight, scripts in _SAYS_AS_MUCH)
+_ANY_DENSE = regex.compile("[" + "".join(scripts for _, scripts in _SAYS_AS_MUCH) + "]")
 _LETTER_OR_MARK = regex.compile(r"[\p{L}\p{M}]")
 
 
 def amount(text: str) -> float:
     """How much a text says, in letters of an alphabet with vowels: comparable between scripts, roughly."""
-    more = sum(weight * len(pattern.findall(text)) for weight, pattern in _DENSE)
-    return len(_LETTER_OR_MARK.findall(text)) + more
+    letters = len(_LETTER_OR_MARK.findall(text))
+    if _ANY_DENSE.search(text) is None:
+        return letters
+    return letters + sum(weight * len(pattern.findall(text)) for weight, pattern in _DENSE)

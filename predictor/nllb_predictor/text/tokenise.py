@@ -242,13 +242,12 @@ def _visible(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[Span, ...]:
     """The library's offsets, in order and without the white space around what they show; a token that shows nothing
     else has an empty span."""
     spans: list[Span] = []
-    for start, end in offsets:
-        start = max(start, spans[-1].start if spans else 0)
-        while start < end and text[start].isspace():
-            start += 1
-        while start < end and text[end - 1].isspace():
-            end -= 1
-        spans.append(Span(start, max(start, end)))
+    start = 0
+    for offset, end in offsets:
+        start = max(start, offset)
+        shown = text[start:end].lstrip()
+        start = max(start, end - len(shown))
+        spans.append(Span(start, start + len(shown.rstrip())))
     return tuple(spans)
 
 
