@@ -50,6 +50,7 @@ to format for a protocol: the mapping to HTTP and gRPC is one table in the serve
     │   ├── TextTooLong                 more tokens than the model has positions
     │   ├── UnknownModel                no model of that name, version or path here
     │   ├── BodyTooSlow                 the body did not arrive in time
+    │   │   └── HeadTooSlow             the head did not
     │   ├── PayloadTooLarge             more bytes than the setting allows
     │   ├── NotReady                    the model is still on its way
     │   ├── ShuttingDown                the process leaves and takes nothing new
@@ -356,6 +357,12 @@ class BodyTooSlow(RequestError):
     """The body of the request did not arrive within the time that the setting allows."""
 
     reason = "BodyTooSlow"
+
+
+class HeadTooSlow(BodyTooSlow):
+    """The line and headers of the request did not arrive within that time."""
+
+    reason = "HeadTooSlow"
 
 
 class PayloadTooLarge(RequestError):

@@ -104,7 +104,7 @@ class ServeSettings:
 
     body_timeout_s: float = setting(
         30.0,
-        "How long the body of a REST call may take to arrive.",
+        "How long the head of a REST call may take to arrive, and then its body.",
         unit="seconds",
         why="The largest one takes as long at 4.5 Mbit/s; a sender that stalls would hold its connection for ever.",
     )

@@ -23,6 +23,7 @@ from nllb_predictor.errors import PortTaken
 from nllb_predictor.server import heap
 from nllb_predictor.server.bodies import Bodies
 from nllb_predictor.server.calls import Calls
+from nllb_predictor.server.connections import connections
 from nllb_predictor.server.grpc_server import make_server
 from nllb_predictor.server.lifecycle import Lifecycle, PhaseName, Served, State
 from nllb_predictor.server.loading import LoadingThread
@@ -140,6 +141,7 @@ class NllbServer(ModelServer):  # type: ignore[misc]
         app = RestApi(self.dataplane, self._lifecycle, limit, self._bodies).app()
         config = uvicorn.Config(
             app,
+            http=connections(self._settings.body_timeout_s),
             log_config=None,
             access_log=False,
             lifespan="off",

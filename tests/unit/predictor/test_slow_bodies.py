@@ -1,10 +1,12 @@
-"""Bodies that come slowly or never: a bounded time each, and none holds up the end of the process."""
+"""Heads and bodies that come slowly or never: a bounded time each, and none holds up the end of the process."""
 
 import asyncio
 import json
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+
+import pytest
 
 from nllb_predictor.server import app
 from nllb_predictor.server.bodies import Bodies
@@ -69,3 +71,60 @@ async def test_a_process_that_leaves_only_ever_shortens_the_time_of_a_body() -> 
     bodies = Bodies(0.2)
     bodies.leave(app.LATE_BODY_SECONDS)
     assert bodies._seconds == 0.2
+
+
+@asynccontextmanager
+async def connected(process: InProcess) -> AsyncIterator[Half]:
+    """A connection on which nothing was sent yet."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", process.ports.rest)
+    try:
+        yield Half(reader, writer)
+    finally:
+        writer.close()
+
+
+async def test_a_head_that_comes_byte_by_byte_is_refused_and_its_connection_closed() -> None:
+    async with in_process(body_timeout_s=1) as process, connected(process) as caller:
+        answer = asyncio.create_task(caller.answer())
+        for byte in HEAD[:-1]:
+            caller.writer.write(bytes([byte]))
+            if (await asyncio.wait({answer}, timeout=0.1))[0]:
+                break
+        assert await answer == (408, "HeadTooSlow")
+        assert (await process.infer("light")).status_code == 200
+
+
+async def test_a_second_head_on_a_connection_has_no_more_time_than_the_first() -> None:
+    async with in_process(body_timeout_s=1) as process, connected(process) as caller:
+        caller.writer.write(HEAD + BODY)
+        head = await caller.reader.readuntil(b"\r\n\r\n")
+        length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length"))
+        await caller.reader.readexactly(int(length.split(b":")[1]))
+        caller.writer.write(HEAD[:20])
+        assert await caller.answer() == (408, "HeadTooSlow")
+
+
+async def test_a_slow_head_behind_a_running_call_does_not_break_into_its_answer() -> None:
+    async with in_process(body_timeout_s=1) as process, connected(process) as caller:
+        process.engine.gate.clear()
+        caller.writer.write(HEAD + BODY + HEAD[:20])
+        await eventually(lambda: process.engine.running == 1)
+        answer = asyncio.create_task(caller.reader.read())
+        assert not (await asyncio.wait({answer}, timeout=2.5))[0]
+        process.engine.gate.set()
+        both = await asyncio.wait_for(answer, UNTIL_CLOSED)
+        assert [part.split()[1] for part in both.split(b"HTTP/")[1:]] == [b"200", b"408"]
+
+
+async def test_a_connection_that_sends_nothing_is_closed_after_the_time_of_an_idle_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(app, "KEEP_ALIVE_SECONDS", 1)
+    async with in_process() as process, connected(process) as caller:
+        assert await asyncio.wait_for(caller.reader.read(), UNTIL_CLOSED) == b""
+
+
+async def test_what_is_no_http_is_refused_in_the_words_of_every_error() -> None:
+    async with in_process() as process, connected(process) as caller:
+        caller.writer.write(b"\x16\x03\x01 this is TLS, or anything\r\n\r\n")
+        assert await caller.answer() == (400, "BadRequest")
