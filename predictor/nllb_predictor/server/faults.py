@@ -80,6 +80,7 @@ TABLE: dict[type[errors.RequestError], _Row] = {
     errors.TextTooLong: _Row(400, "INVALID_ARGUMENT"),
     errors.UnknownModel: _Row(404, "NOT_FOUND"),
     errors.BodyTooSlow: _Row(TOO_SLOW, "DEADLINE_EXCEEDED"),
+    errors.HeadTooSlow: _Row(TOO_SLOW, "DEADLINE_EXCEEDED"),
     errors.PayloadTooLarge: _Row(413, "RESOURCE_EXHAUSTED"),
     errors.Overloaded: _Row(429, "RESOURCE_EXHAUSTED", retry_after=1),
     errors.NotReady: _Row(503, "UNAVAILABLE", retry_after=1),
