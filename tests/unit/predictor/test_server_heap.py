@@ -3,9 +3,9 @@
 import asyncio
 import subprocess
 import sys
-from contextlib import suppress
-
-import pytest
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from itertools import count, repeat
 
 from nllb_predictor.server import heap
 from tests.support.waiting import consistently, eventually
@@ -48,20 +48,24 @@ def test_what_threads_freed_is_given_back() -> None:
     assert kept < held / 5
 
 
-@pytest.mark.parametrize("calls", [range(100), [7] * 100])
-async def test_nothing_is_given_back_where_nothing_was_asked(calls: range | list[int]) -> None:
-    rest, given = iter(calls), []
-    keeping = asyncio.create_task(heap.keep_small(lambda: next(rest, 0), lambda: given.append(1), every=0.01))
-
-    async def some() -> None:
-        assert len(given) > 3
-
-    async def none() -> None:
-        assert not given
-
+@asynccontextmanager
+async def kept_small(calls: Iterator[int]) -> AsyncIterator[list[int]]:
+    """What was given back, with so many calls at each look."""
+    given: list[int] = []
+    keeping = asyncio.create_task(heap.keep_small(lambda: next(calls), lambda: given.append(1), every=0.01))
     try:
-        await (eventually(some) if calls[0] != calls[1] else consistently(none, for_=0.2))
+        yield given
     finally:
         keeping.cancel()
         with suppress(asyncio.CancelledError):
             await keeping
+
+
+async def test_memory_is_given_back_while_calls_come() -> None:
+    async with kept_small(count()) as given:
+        await eventually(lambda: len(given) > 3)
+
+
+async def test_nothing_is_given_back_where_nothing_was_asked() -> None:
+    async with kept_small(repeat(7)) as given:
+        await consistently(lambda: not given, for_=0.2)
