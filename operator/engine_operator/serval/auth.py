@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from engine_operator.errors import ServalMisbehaved, ServalRefusedCredentials
+from engine_operator.errors import ServalMisbehaved, ServalRefusedCredentials, ServalUnreachable
 from engine_operator.headers import fits_header
-from engine_operator.serval.bodies import bounded
+from engine_operator.serval.bodies import NO_ANSWER, bounded
 
 _LARGEST_TOKEN = 1_000_000
 """Bytes of an identity provider's answer."""
@@ -91,7 +91,8 @@ class ClientCredentialsAuth(httpx.Auth):
         if response.status_code in (400, 401, 403):
             raise ServalRefusedCredentials(f"{self._credentials.token_url} answered {response.status_code}")
         if response.status_code != 200:
-            raise ServalMisbehaved(f"{self._credentials.token_url} answered {response.status_code}")
+            kind = ServalUnreachable if response.status_code in NO_ANSWER else ServalMisbehaved
+            raise kind(f"{self._credentials.token_url} answered {response.status_code}")
         try:
             body = json.loads(await bounded(response, _LARGEST_TOKEN))
             token, life = str(body["access_token"]), float(body.get("expires_in", self.LONGEST_LIFE))

@@ -1,11 +1,14 @@
-"""Bodies of bounded size: an account's address may lead anywhere, and an answer without an end must not take the memory
-of the process that serves all the other accounts."""
+"""What an answer is worth: statuses that are none, and bodies of bounded size. An account's address may lead anywhere,
+and an answer without an end must not take the memory of the process that serves all the other accounts."""
 
 from collections.abc import AsyncIterable, AsyncIterator
 
 import httpx
 
 from engine_operator.errors import ServalMisbehaved
+
+NO_ANSWER = frozenset({408, 429, 499, 502, 503, 504})
+"""Statuses that say only that nobody answered, be it Serval, its identity provider or a proxy before them."""
 
 MOST_BYTES = 64 * 1024 * 1024
 """Unpacked. An account of ten thousand engines lists them in about 10 MB."""

@@ -22,7 +22,7 @@ from engine_operator.errors import (
     ServalRefusedCredentials,
     ServalUnreachable,
 )
-from engine_operator.serval.bodies import whole
+from engine_operator.serval.bodies import NO_ANSWER, whole
 from engine_operator.serval.dto import Build, ModelDownload, ServalEngine
 
 T = TypeVar("T")
@@ -39,13 +39,8 @@ _BY_STATUS: dict[int, type[ServalError]] = {
     403: ServalForbids,
     404: ServalLacks,
     405: ServalDeclines,
-    408: ServalUnreachable,
     409: ServalDeclines,
-    429: ServalUnreachable,
-    499: ServalUnreachable,
-    502: ServalUnreachable,
-    503: ServalUnreachable,
-    504: ServalUnreachable,
+    **dict.fromkeys(NO_ANSWER, ServalUnreachable),
 }
 
 

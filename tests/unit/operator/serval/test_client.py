@@ -194,6 +194,8 @@ async def test_a_token_that_is_refused_midway_is_renewed_exactly_once() -> None:
     [
         (httpx.Response(401), ServalRefusedCredentials),
         (httpx.Response(500), ServalMisbehaved),
+        (httpx.Response(503), ServalUnreachable),
+        (httpx.Response(429), ServalUnreachable),
         (httpx.Response(200, json=[]), ServalMisbehaved),
     ],
 )
