@@ -38,13 +38,19 @@ def time_factor() -> float:
     return float(factor)
 
 
-def case_seconds(seconds: float, at_least: float = 0.0) -> float:
+class CaseSeconds(float):
+    """Seconds as this run needs them; no wait stretches them again."""
+
+
+def case_seconds(seconds: float, at_least: float = 0.0) -> CaseSeconds:
     """Seconds in this run for a time that a case's text names; never below `at_least` (a foreign lower bound)."""
-    return max(at_least, seconds * time_factor())
+    return CaseSeconds(max(at_least, seconds * time_factor()))
 
 
 def patience(seconds: float) -> float:
-    """How long a wait that is written as `seconds` may last in this run."""
+    """How long a wait that is written as `seconds` lasts in this run."""
+    if isinstance(seconds, CaseSeconds):
+        return float(seconds)
     return seconds * max(1.0, time_factor() / float(DEFAULT_FACTOR))
 
 

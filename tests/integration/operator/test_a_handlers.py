@@ -118,6 +118,7 @@ async def told(bench: Bench) -> dict[str, int]:
 
 async def test_a18_a_restart_and_three_sweeps_tell_nothing_that_was_told(bench: Bench) -> None:
     count = 500 if time_factor() >= 1 else 6
+    bench.simulator.world.nodes = count
     engines = [bench.serval.add_engine() for _ in range(count)]
     for _ in range(3):
         bench.serval.add_engine(EngineSpec(persisted=None, revision=3))

@@ -105,11 +105,12 @@ async def test_consistently_fails_at_the_first_miss() -> None:
 
 def test_one_factor_scales_case_times_and_stretches_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(waiting.FACTOR_VARIABLE, raising=False)
-    assert (case_seconds(240), patience(10)) == (8, 10)
-    assert case_seconds(60, at_least=6) == 6
+    assert (case_seconds(240), patience(10)) == (8.0, 10.0)
+    assert case_seconds(60, at_least=6) == 6.0
     for text, case_time, wait in (("1", 240, 300), ("1/60", 4, 10), ("0.1", 24, 30)):
         monkeypatch.setenv(waiting.FACTOR_VARIABLE, text)
         assert (case_seconds(240), patience(10)) == pytest.approx((case_time, wait))
+        assert patience(case_seconds(240)) == pytest.approx(case_time), "scaled once"
     monkeypatch.setenv(waiting.FACTOR_VARIABLE, "0")
     with pytest.raises(ValueError, match="above 0"):
         case_seconds(1)
