@@ -81,8 +81,9 @@ class WatchPace:
 
     silence: float = 70.0
     """Without an event or a bookmark for this long a watch is dead."""
-    life: int = 300
-    """After this the API server ends a watch in order, and it is begun again."""
+    life: int = 50
+    """After this the API server ends a watch in order, with a bookmark, and it is begun again: with the token as it is
+    then, since a token that was replaced may be refused a minute and a half later."""
     request: float = 30.0
     """For a page of the list that comes before a watch."""
     connect: float = 5.0

@@ -28,7 +28,7 @@ from tests.support.fault_proxy import (
     before_api_server,
     kubeconfig_through,
 )
-from tests.support.waiting import case_seconds, consistently, eventually
+from tests.support.waiting import case_seconds, eventually
 
 SLACK = 15.0
 """Seconds that two busy cores may add to what a case allows; what would miss its mark misses it by minutes."""
@@ -201,6 +201,11 @@ async def test_a15_a_rotated_token_is_used_in_time_by_both_clients_and_loses_not
             bench.serval.run_build(engine.id, bench.archive())
         for engine in engines:
             await bench.until_serves(engine.id, 1)
-        await consistently(lambda: operator.process.returncode is None, for_=1.0)
+
+        def both_used() -> None:
+            assert operator.process.returncode is None
+            assert all(tokens_of(proxy, agent, revoked) for agent in ("kopf", "ours")), "a watch begins again"
+
+        await eventually(both_used, timeout=case_seconds(90, SLACK), describe=bench.describe)
         for agent in ("kopf", "ours"):
             assert tokens_of(proxy, agent, revoked) == {"new"}
