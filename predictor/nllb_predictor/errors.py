@@ -50,7 +50,7 @@ to format for a protocol: the mapping to HTTP and gRPC is one table in the serve
     │   ├── TextTooLong                 more tokens than the model has positions
     │   ├── UnknownModel                no model of that name, version or path here
     │   ├── BodyTooSlow                 the body did not arrive in time
-    │   │   └── HeadTooSlow             the head did not
+    │   ├── HeadTooSlow                 nor did its line and headers
     │   ├── PayloadTooLarge             more bytes than the setting allows
     │   ├── NotReady                    the model is still on its way
     │   ├── ShuttingDown                the process leaves and takes nothing new
@@ -359,8 +359,8 @@ class BodyTooSlow(RequestError):
     reason = "BodyTooSlow"
 
 
-class HeadTooSlow(BodyTooSlow):
-    """The line and headers of the request did not arrive within that time."""
+class HeadTooSlow(RequestError):
+    """The line and headers of the request did not arrive within the time that a body has."""
 
     reason = "HeadTooSlow"
 

@@ -186,8 +186,8 @@ def changed_numbers(unit: Unit, written: Written) -> _Fault | None:
 
 
 def digits(text: str) -> Counter[str]:
-    """How often each decimal digit stands in a text."""
-    return Counter(str(int(character)) for character in DIGIT.findall(text))
+    """How often each decimal digit stands in a text. `regex` knows more of them than Python has values of."""
+    return Counter(str(int(character)) for character in DIGIT.findall(text) if character.isdecimal())
 
 
 def _translatable_text(unit: Unit) -> str:

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+import regex
+
 from nllb_predictor.engine.domain import Hypothesis
 from nllb_predictor.engine.model import MAX_POSITIONS
 from nllb_predictor.engine.scheduler import Admission, Scheduler, Ticket
@@ -30,6 +32,8 @@ from nllb_predictor.pipeline.search import Searcher, SearchTokenizer, Task, scor
 from nllb_predictor.pipeline.units import Found, Prepared
 from nllb_predictor.stages import Stage, timed
 from nllb_predictor.text.languages import Languages
+from nllb_predictor.text.lines import BREAK
+from nllb_predictor.text.protect import SIGN
 from nllb_predictor.text.unknown import Tally
 
 T = TypeVar("T")
@@ -39,7 +43,14 @@ SHORT = 640
 a helper thread and back."""
 
 SEGMENT = 128
-"""Characters that a line of a segment, or a protected term, counts as before its own: an empty one is work too."""
+"""Characters that a line of a segment, a protected term or span counts as before its own: an empty one is work too."""
+APART = regex.compile(f"{BREAK.pattern}|{SIGN.pattern}")
+"""Where a line ends or a protected span may begin."""
+
+SENTENCE = 48
+"""Characters that a sentence counts as before its own."""
+END = regex.compile(r"[\p{STerm};…]+")
+"""Where a sentence may end."""
 
 FEW = 160
 """Tokens whose text is written on the event loop: a millisecond or two. A short text may well become a long one."""
@@ -78,8 +89,9 @@ class TranslationService:
     async def translate(self, request: TranslateRequest) -> list[Translation]:
         """One answer per segment, in order. Raises RequestError's family."""
         started = asyncio.get_running_loop().time()
+        short = is_short(request)
         with timed(Stage.PREPARE):
-            prepared, tasks = await self._prepared(request)
+            prepared, tasks = await self._prepared(request, short)
         found: list[Found] = []
         explored: Explored = ()
         if tasks:
@@ -92,17 +104,17 @@ class TranslationService:
                 request.deterministic,
             )
             with self.scheduler.admit(admission) as ticket:
-                found = await self._found(ticket, request, tasks)
+                found = await self._found(ticket, request, tasks, short)
                 if request.wants.graph:
                     explored = await self._explorer.explored(ticket, tasks, found)
         with timed(Stage.ANSWER):
-            short = is_short(request) and few(each.hypothesis for one in found for each in one.written)
-            answers = await self._computed(short, lambda: _joined(prepared, found, request))
+            brief = short and few(each.hypothesis for one in found for each in one.written)
+            answers = await self._computed(brief, lambda: _joined(prepared, found, request))
             if request.wants.graph:
                 return await self._in_thread(lambda: _with_graphs(answers, prepared, explored))
             return answers
 
-    async def _prepared(self, request: TranslateRequest) -> tuple[list[Prepared], list[Task]]:
+    async def _prepared(self, request: TranslateRequest, short: bool) -> tuple[list[Prepared], list[Task]]:
         """Unless it takes longer than the request has: then whoever waits is told so. What has begun goes on, since
         nothing can stop it; what has not begun never does."""
 
@@ -112,7 +124,7 @@ class TranslationService:
 
         try:
             async with asyncio.timeout(request.timeout):
-                return await self._computed(is_short(request), prepared)
+                return await self._computed(short, prepared)
         except TimeoutError:
             raise DeadlineExceeded(
                 f"The texts were not read within {request.timeout:.1f} s.",
@@ -120,7 +132,9 @@ class TranslationService:
                 hint="Send fewer segments per call.",
             ) from None
 
-    async def _found(self, ticket: Ticket, request: TranslateRequest, tasks: list[Task]) -> list[Found]:
+    async def _found(
+        self, ticket: Ticket, request: TranslateRequest, tasks: list[Task], short: bool
+    ) -> list[Found]:
         wants, hypotheses = request.wants, request.options.hypotheses
         if wants.graph:
             # The beams that nobody asked for are computed anyway, and are ways through the graph.
@@ -128,10 +142,10 @@ class TranslationService:
         attention = wants.result or wants.graph or any(needs_attention(task.unit) for task in tasks)
         search = replace(request.options.search, hypotheses=hypotheses, attention=attention)
         drafts = await self._searcher.drafts(ticket, tasks, search)
-        short = is_short(request) and few(each.hypothesis for row in drafts for each in row)
+        brief = short and few(each.hypothesis for row in drafts for each in row)
         with timed(Stage.DECODE):
             first = await self._computed(
-                short, lambda: [judged(each) for each in self._searcher.found(tasks, drafts, hypotheses)]
+                brief, lambda: [judged(each) for each in self._searcher.found(tasks, drafts, hypotheses)]
             )
         found = await self._guard.repaired(ticket, tasks, first, search)
         return await scored(ticket, found) if wants.result else found
@@ -151,10 +165,18 @@ def is_short(request: TranslateRequest) -> bool:
     """Whether all its text can be read without keeping the event loop from others."""
     if request.wants.graph or request.wants.result:
         return False
-    texts = [ask.text + ask.prefix for ask in request.asks]
-    lines = len(texts) + sum(text.count("\n") + text.count("\r") for text in texts)
     terms = request.options.protected_terms
-    return SEGMENT * (lines + len(terms)) + sum(map(len, [*texts, *terms])) <= SHORT
+    left = SHORT - SEGMENT * (len(request.asks) + len(terms))
+    if left < 0:
+        # Before anything is done with each of what may be a million.
+        return False
+    texts = [text for ask in request.asks for text in (ask.text, ask.prefix)]
+    left -= sum(map(len, (*texts, *terms)))
+    if left < 0:
+        return False
+    return left >= sum(
+        SEGMENT * len(APART.findall(text)) + SENTENCE * len(END.findall(text)) for text in texts
+    )
 
 
 def few(hypotheses: Iterable[Hypothesis]) -> bool:

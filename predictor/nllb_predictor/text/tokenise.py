@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import tokenizers
 
@@ -22,6 +22,11 @@ from nllb_predictor.jsonfiles import read_json_object
 from nllb_predictor.text.lexicon import Lexicon
 from nllb_predictor.text.normalise import normalise_punctuation
 from nllb_predictor.text.spans import Span
+
+T = TypeVar("T")
+
+FEW = 8
+"""Texts that are tokenized one after the other."""
 
 WORD_START = "▁"
 """How a piece says that a word begins with it."""
@@ -141,7 +146,7 @@ class Tokenizer:
         self.require_code(source)
         if not normalised:
             texts = [normalise_punctuation(text) for text in texts]
-        encodings = self._backend.encode_batch(list(texts), add_special_tokens=False)
+        encodings = self._encoded(texts)
         return [self._placed(encoding.tokens, source) for encoding in encodings]
 
     def encode_with_spans(self, normalised: Sequence[str], source: str) -> list[Encoded]:
@@ -150,7 +155,7 @@ class Tokenizer:
         Raises LanguageNotInModel.
         """
         self.require_code(source)
-        encodings = self._backend.encode_batch(list(normalised), add_special_tokens=False)
+        encodings = self._encoded(normalised)
         before = (None,) * (self.order is TokenOrder.CODE_FIRST)
         after = (None,) * (2 - len(before))
         return [
@@ -163,7 +168,7 @@ class Tokenizer:
 
     def pieces(self, normalised: Sequence[str]) -> list[list[str]]:
         """Tokens of normalised texts alone, without code and end mark, as translations would hold them."""
-        encodings = self._backend.encode_batch(list(normalised), add_special_tokens=False)
+        encodings = self._encoded(normalised)
         return [list(encoding.tokens) for encoding in encodings]
 
     @cached_property
@@ -189,7 +194,18 @@ class Tokenizer:
     def decode_batch(self, outputs: Iterable[Iterable[str]]) -> list[str]:
         """Texts of several outputs, in one call of the library."""
         ids = [[i for i in self.ids(tokens) if i is not None] for tokens in outputs]
-        return list(self._backend.decode_batch(ids, skip_special_tokens=True))
+        return [
+            text
+            for some in _shares(ids)
+            for text in self._backend.decode_batch(some, skip_special_tokens=True)
+        ]
+
+    def _encoded(self, texts: Sequence[str]) -> list[tokenizers.Encoding]:
+        return [
+            each
+            for some in _shares(texts)
+            for each in self._backend.encode_batch(list(some), add_special_tokens=False)
+        ]
 
     def decode_with_spans(self, outputs: Sequence[Sequence[str]]) -> list[Decoded]:
         """As `decode_batch`, with the place of each token."""
@@ -236,6 +252,12 @@ class Tokenizer:
 def max_by_length(left: str, right: str) -> str:
     """The longer text; what a decoder joins may be shorter than what it joined before."""
     return right if len(right) >= len(left) else left
+
+
+def _shares(items: Sequence[T]) -> Iterable[Sequence[T]]:
+    """What the library gets at once: one by one where there are few, since it puts every batch of more than one behind
+    all that others have in its pool of threads, a book perhaps."""
+    return [items] if len(items) > FEW else [items[place : place + 1] for place in range(len(items))]
 
 
 def _visible(text: str, offsets: Sequence[tuple[int, int]]) -> tuple[Span, ...]:

@@ -1,5 +1,7 @@
 """Sentences, lines, protected spans and doubtful translations, from a request to its answer."""
 
+import sys
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -331,3 +333,10 @@ def test_sentences_keep_what_is_protected_in_them() -> None:
     inside = [[each.text for each in unit.protected] for unit in prepared.units]
     assert inside == [["<b>", "</b>"], ["{x}"]]
     assert [each.span.of(text) for each in protected_spans(text)] == ["<b>", "</b>", "🎉", "{x}"]
+
+
+def test_a_digit_of_a_newer_unicode_than_pythons_is_no_fault() -> None:
+    everything = [chr(point) for point in range(sys.maxunicode + 1) if not 0xD800 <= point < 0xE000]
+    values = Counter(str(unicodedata.digit(one)) for one in everything if unicodedata.category(one) == "Nd")
+    assert faults.digits("".join(everything)) == values
+    assert faults.digits("\U00011f51") == Counter()

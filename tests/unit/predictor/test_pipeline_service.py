@@ -218,7 +218,14 @@ def test_a_call_is_long_by_all_that_is_computed_for_it(wants: Wants) -> None:
     assert not is_short(replace(short, asks=(replace(short.asks[0], prefix="a"),)))
     assert not is_short(replace(short, asks=(*short.asks, replace(short.asks[0], text=""))))
     assert not is_short(replace(short, options=replace(short.options, protected_terms=("",))))
-    assert not is_short(request("\n" * (SHORT - SEGMENT)))
+
+
+@pytest.mark.parametrize(
+    "text", ["\n", "\u2028", "\x85", "a\v", "A?", "我。", "ក។", "a;", "😀", "a <i>", r"\w a\w* ", "{a} "]
+)
+def test_a_call_is_long_by_the_lines_sentences_and_spans_that_it_may_be_cut_into(text: str) -> None:
+    assert is_short(request("a" * (SHORT // 2)))
+    assert not is_short(request(text * (SHORT // 2 // len(text))))
 
 
 @pytest.mark.parametrize(("tokens", "beside"), [(3, False), (4, True)])

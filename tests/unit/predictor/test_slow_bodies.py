@@ -128,3 +128,19 @@ async def test_what_is_no_http_is_refused_in_the_words_of_every_error() -> None:
     async with in_process() as process, connected(process) as caller:
         caller.writer.write(b"\x16\x03\x01 this is TLS, or anything\r\n\r\n")
         assert await caller.answer() == (400, "BadRequest")
+
+
+async def test_an_empty_line_between_two_calls_holds_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "KEEP_ALIVE_SECONDS", 1)
+    async with in_process() as process, connected(process) as caller:
+        caller.writer.write(HEAD + BODY)
+        assert (await caller.reader.readline()).split()[1] == b"200"
+        caller.writer.write(b"\r\n")
+        await asyncio.wait_for(caller.reader.read(), UNTIL_CLOSED)
+
+
+async def test_what_is_no_http_behind_a_running_call_writes_nothing_into_its_answer() -> None:
+    async with in_process() as process, connected(process) as caller:
+        process.engine.gate.clear()
+        caller.writer.write(HEAD + BODY + b"\x00\x01 garbage\r\n\r\n")
+        assert await asyncio.wait_for(caller.reader.read(), UNTIL_CLOSED) == b""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nllb_predictor import errors
 from nllb_predictor.convert.manifest import TokenOrder
 from nllb_predictor.text.normalise import normalise_punctuation
-from nllb_predictor.text.tokenise import Tokenizer
+from nllb_predictor.text.tokenise import FEW, Tokenizer
 from tests.support.cases import case
 from tests.support.checkpoints import CODES, Recipe, make_checkpoint
 from tests.support.predictor import ROOT
@@ -224,3 +224,22 @@ def test_pieces_with_the_same_beginning_are_found(trained: Tokenizer, text: str)
     assert len(found) == sum(piece.startswith(text[:2]) for piece in everything)
     assert "spa_Latn" not in trained.lexicon
     assert "▁En" in trained.lexicon
+
+
+@pytest.mark.parametrize("count", [1, FEW, FEW + 1])
+def test_few_texts_do_not_queue_behind_the_batches_of_others(
+    trained: Tokenizer, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    real, sizes = trained._backend, []
+
+    class Recorded:
+        def encode_batch(self, texts: list[str], add_special_tokens: bool) -> list[tokenizers.Encoding]:
+            sizes.append(len(texts))
+            return list(real.encode_batch(texts, add_special_tokens=add_special_tokens))
+
+    monkeypatch.setattr(trained, "_backend", Recorded())
+    texts = [f"Light {number}." for number in range(count)]
+    assert trained.pieces(texts) == [
+        each.tokens for each in real.encode_batch(texts, add_special_tokens=False)
+    ]
+    assert sizes == ([count] if count > FEW else [1] * count)
