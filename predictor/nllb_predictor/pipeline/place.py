@@ -6,7 +6,7 @@ only its place can be wrong.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import regex
@@ -42,7 +42,7 @@ def put_in(unit: Unit, text: Written, typed: int = 0) -> Written:
     if not needs_attention(unit):
         return text
     carried = list(text.carried)
-    words = _words_read(unit)
+    words, strongest = _words_read(unit), _strongest(unit, text)
     insertions: list[Insertion] = []
     least = typed
     for each in unit.protected:
@@ -52,7 +52,7 @@ def put_in(unit: Unit, text: Written, typed: int = 0) -> Written:
         if own is not None:
             carried.append(Carried(each.span, own))
             continue
-        at = max(typed, _place(unit, text, each, words))
+        at = max(typed, _place(unit, text, each, words, strongest))
         if each.text.startswith(NESTED):
             at = least = max(least, at)
         insertions.append(Insertion(at, each))
@@ -77,10 +77,12 @@ def _words_read(unit: Unit) -> list[Span]:
     return [place for place in places if not hidden.met_by(place)]
 
 
-def _place(unit: Unit, text: Written, protected: Protected, words: Sequence[Span]) -> int:
+def _place(
+    unit: Unit, text: Written, protected: Protected, words: Sequence[Span], strongest: Mapping[int, int]
+) -> int:
     """Where in the model's text a span belongs."""
     anchor = _anchor(unit, protected, words)
-    token = _token_of(unit, text, anchor.word) if anchor else None
+    token = _token_of(unit, text, anchor.word, strongest) if anchor else None
     if anchor is None or token is None:
         share = (protected.span.start - unit.span.start) / max(1, len(unit.raw))
         return _edge(text.text, round(share * len(text.text)), round(share * len(text.text)), protected.kind)
@@ -120,17 +122,25 @@ def _punctuated(unit: Unit, start: int, end: int) -> bool:
     return bool(between.strip())
 
 
-def _token_of(unit: Unit, text: Written, word: Span) -> int | None:
+def _strongest(unit: Unit, text: Written) -> dict[int, int]:
+    """The source token that each target token that shows something looks at most: the same for every span."""
+    visible = [index for index, span in enumerate(unit.token_spans) if span is not None]
+    rows = text.hypothesis.attention
+    shown = [
+        index for index, span in enumerate(text.token_spans) if span.start < span.end and index < len(rows)
+    ]
+    return {index: max(visible, key=rows[index].__getitem__) for index in shown} if visible else {}
+
+
+def _token_of(unit: Unit, text: Written, word: Span, strongest: Mapping[int, int]) -> int | None:
     """The target token that a source word belongs to most: among those that look at it more than at anything else,
     where there are any."""
     columns = [index for index, span in enumerate(unit.token_spans) if span is not None and span.meets(word)]
-    shown = [index for index, span in enumerate(text.token_spans) if span.start < span.end]
-    rows = text.hypothesis.attention
-    weights = {index: sum(rows[index][column] for column in columns) for index in shown if index < len(rows)}
-    if not columns or not weights:
+    if not columns or not strongest:
         return None
-    visible = [index for index, span in enumerate(unit.token_spans) if span is not None]
-    own = [index for index in weights if max(visible, key=lambda column: rows[index][column]) in columns]
+    rows = text.hypothesis.attention
+    weights = {index: sum(rows[index][column] for column in columns) for index in strongest}
+    own = [index for index, column in strongest.items() if column in columns]
     return max(own or weights, key=lambda index: weights[index])
 
 
